@@ -79,13 +79,17 @@ func (f *fencedStore) Delete(ctx context.Context, key string) error {
 	return f.Store.Delete(ctx, key)
 }
 
-// checkFence asks the server once the time is over in which it starts no other attempt.
+// freshAck is the age up to which an acknowledgement counts. The server starts no other attempt for longer, but a
+// reset begins another run at any time.
+const freshAck = time.Second
+
+// checkFence asks the server whether the attempt still has its task, unless it has just acknowledged it.
 func (f *fencedStore) checkFence(ctx context.Context) error {
 	info, sent := activity.GetInfo(ctx), time.Now().Round(0)
 	f.mu.Lock()
 	acked := f.acked
 	f.mu.Unlock()
-	if sent.Sub(acked.Round(0)) < info.HeartbeatTimeout*8/10 {
+	if sent.Sub(acked.Round(0)) < min(freshAck, info.HeartbeatTimeout*8/10) {
 		return nil
 	}
 	if err := f.server.Heartbeat(ctx, info.TaskToken); err != nil {

@@ -13,7 +13,7 @@
 //   - workertest stands in for a worker in tests.
 //
 // This package has the parts that the products share: the equipment of a worker and its server
-// (equipment.go, teams.go), claims, events and heartbeats (bookkeeping.go), and error types
-// (equipment.go). The products import neither each other nor the adapters; package worker assembles
+// (equipment.go, teams.go), claims, events and heartbeats (bookkeeping.go), notices to
+// receivers (notify.go), and error types (equipment.go). The products import neither each other nor the adapters; package worker assembles
 // them. Start with Equipment in equipment.go, then Attempt.Perform in package attempt.
 package activities

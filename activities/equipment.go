@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"conclave/engine/approval"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -48,6 +49,9 @@ type Equipment interface {
 
 	// Repeatable reports whether a tool call that may already have run can safely run again.
 	Repeatable(tool string) bool
+
+	// Gate returns the operator's rules for tool calls with those of a team.
+	Gate(team []approval.Rule) approval.Gate
 
 	// Confine runs the command of a check under the same confinement as agents' commands.
 	Confine(context.Context, check.Confined) (check.Ended, error)
@@ -141,6 +145,9 @@ func UnknownName(ctx context.Context, s Server, err error) error {
 	const attempts = 6 // about a minute
 	if s.Alone(ctx) || activity.GetInfo(ctx).Attempt >= attempts {
 		return Invalid(err)
+	}
+	if Lacks(err, NoSource) {
+		return Elsewhere(err)
 	}
 	return Elsewhere(&LackError{Type: NoTeam, Err: err})
 }

@@ -25,6 +25,8 @@ const (
 	NoServer      = "NoServer"      // this worker lacks an MCP server that the preparing worker has
 	NoSandbox     = "NoSandbox"     // this host cannot confine commands as required; another one may
 	NoTeam        = "NoTeam"        // this worker lacks a team that another one may have
+	NoSource      = "NoSource"      // this worker lacks a source that another one may have
+	NoReceiver    = "NoReceiver"    // this worker lacks a receiver of notices that the preparing worker has
 	Unequipped    = "Unequipped"    // every worker lacks something of the step; it can be resumed
 	Internal      = "Internal"      // a bug or a fault of the machine; retried a few times
 	Cancelled     = "Cancelled"     // the session ended, or was cancelled, before the step did
@@ -65,7 +67,7 @@ func Superseded(format string, args ...any) error {
 // LackError reports that this worker cannot provide a model or tools of an agent. Another worker
 // may be able to; with Type ToolsUnavailable, a later attempt may succeed.
 type LackError struct {
-	Type string // MissingKey, NoProvider, NoServer, NoSandbox, NoTeam or ToolsUnavailable
+	Type string // MissingKey, NoProvider, NoServer, NoSandbox, NoTeam, NoSource, NoReceiver or ToolsUnavailable
 	Err  error
 }
 

@@ -6,11 +6,41 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/snapshot"
 	"conclave/engine/llm"
 	"conclave/engine/step"
 )
+
+// ReadSource replaces a base that is a source by the reference of its files. A retry finds those of the
+// attempt that claimed the run by the document with the key.
+func ReadSource(ctx context.Context, s Server, store artifact.Store, claim string, m *artifact.Material, read func(context.Context, string) (string, error)) error {
+	const attempts = 24 // about ten minutes, in which a repository may be away
+	name, is := m.Source()
+	if !is {
+		return nil
+	}
+	made, err := artifact.ReadJSON[artifact.Material](ctx, store, claim)
+	switch {
+	case err == nil:
+		m.Base = made.Base
+		return nil
+	case !errors.Is(err, artifact.ErrNotFound):
+		return err
+	case read == nil:
+		return Invalid(fmt.Errorf("base: this worker has no source %.80q; define it under sources in its configuration", name))
+	}
+	m.Base, err = read(ctx, name)
+	switch {
+	case Lacks(err, NoSource):
+		return UnknownName(ctx, s, err)
+	case err != nil && activity.GetInfo(ctx).Attempt >= attempts:
+		return Invalid(err)
+	}
+	return finalIfDamaged(err)
+}
 
 // CheckMaterial returns an error for a base or context that the store does not have, and for an
 // invalid or repeated name of a context directory. It is called before anything is claimed.

@@ -28,6 +28,7 @@
 //     a long conversation within the model's context window, by elision and summaries.
 //   - step: one durable run of the loop: claim, journal, commit, derived documents; the
 //     messages to running steps; the classifier of the engine's errors.
+//   - approval: the rules by which a tool call runs, waits for a person, or is refused.
 //   - config: the configuration files, checked, with their schema. config/massgen
 //     translates the configurations of MassGen.
 //   - eval: the questions of an evaluation, read or made, the scoring of answers, the
@@ -65,6 +66,6 @@
 //     activities/scenario/prepare.go, and that of one of its steps in scenario/state.go.
 //   - Secrets are recognized in text/nearest.go (values and names) and text/rules.go (files).
 //
-// The pure packages (coordination, pipeline, scenario,
+// The pure packages (approval, coordination, pipeline, scenario,
 // loop, llm) do no I/O; coordination, pipeline and scenario have no clock either.
 package engine

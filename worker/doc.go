@@ -11,6 +11,7 @@
 //   - queue.go: the line in which model calls wait for the limits of their provider; share.go
 //     divides those limits among the workers.
 //   - tools.go: Tools, which opens the agents' tools, including those of MCP servers.
+//   - source.go: the directories and repositories that runs start from; notify.go: who is told of runs
 //   - overlays.go: mounts of shared files for workspaces; host.go: a queue of this process alone,
 //     for steps that need its open tools; equipment.go: the answers to activities.
 //   - prices.go: list prices and context windows of models

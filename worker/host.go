@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"crypto/rand"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -24,12 +23,6 @@ type host struct {
 	mu     sync.Mutex
 	worker sdkworker.Worker // nil until startPolling is called
 	closed bool
-}
-
-// newHost returns a host whose queue name starts with that of the steps. open creates the worker
-// for the queue.
-func newHost(steps string, log *slog.Logger, open func(queue string) sdkworker.Worker) *host {
-	return &host{queue: steps + "-" + strings.ToLower(rand.Text()[:10]), log: log, open: open}
 }
 
 // startPolling starts to poll the task queue and returns its name, or "" if the queue cannot be polled.

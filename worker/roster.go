@@ -85,10 +85,7 @@ func (r *Roster) Begin(t RosterTask) error {
 	if r == nil {
 		return nil
 	}
-	line, err := json.Marshal(t)
-	if err != nil {
-		return fmt.Errorf("encode the task of %s: %w", t.ActivityID, err)
-	}
+	line, _ := json.Marshal(t) // a task always has a JSON form
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tasks[string(t.Token)] = rosterEntry{RosterTask: t}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/openai"
 	"conclave/activities/tools"
+	"conclave/engine/approval"
 	"conclave/engine/config"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
@@ -34,6 +36,11 @@ type Settings struct {
 
 	// HeartbeatTimeoutSeconds is nil for the default, which depends on where the worker runs.
 	HeartbeatTimeoutSeconds *int `json:"heartbeat_timeout_seconds" min:"10" max:"3600" doc:"After how long without a heartbeat a step is given to another worker, in runs that begin with this worker: how soon a lost machine is noticed. By default 30, on a local stack 60."`
+
+	Sources   map[string]Source     `json:"sources,omitempty" doc:"The files that a session or a pipeline starts from whose base is source:NAME, as they are when it starts."`
+	Notify    []activities.Receiver `json:"notify,omitempty" doc:"Who is told of the ends of runs and of what they wait for."`
+	PagesURL  string                `json:"pages_url,omitempty" doc:"Address of the conclave serve or dev that shows the runs of this worker; the links of notices lead there. Without it they lead to the pages of a local stack, else to the files of the run."`
+	Approvals []approval.Rule       `json:"approvals,omitempty" doc:"Which tool calls run, wait for a person, or are refused, in every team: the first rule that fits decides. The rules of a team come after these and can only be stricter."`
 
 	MetricsAddress string `json:"metrics_address,omitempty" doc:"Where the worker serves /metrics for Prometheus, /healthz and /readyz, as HOST:PORT or :PORT. They have no password: choose an address that only your own network reaches."`
 }
@@ -146,7 +153,13 @@ func checkSettings(s Settings, c *config.Decoder) {
 			c.Report(fmt.Sprintf("sandbox.toolchains[%d]", i), "not the absolute path of a directory; it takes one such as /opt/go")
 		}
 	}
+	c.Approvals("approvals", s.Approvals)
 	checkNetwork(s.Sandbox, c)
+	checkSources(c, s.Sources)
+	checkReceivers(c, s.Notify)
+	if u, err := url.Parse(s.PagesURL); s.PagesURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		c.Report("pages_url", "not an http or https URL; it takes an address such as https://conclave.example.com")
+	}
 	checkAddress(c, "metrics_address", s.MetricsAddress)
 }
 
@@ -226,7 +239,10 @@ func (c *Config) Configure(s Settings) {
 	if c.MaxConcurrentSteps == 0 {
 		c.MaxConcurrentSteps = s.MaxConcurrentSteps
 	}
-	c.MetricsAddress = s.MetricsAddress
+	c.MetricsAddress, c.Sources, c.Receivers = s.MetricsAddress, s.Sources, s.Notify
+	if s.PagesURL != "" {
+		c.Pages = func() string { return s.PagesURL }
+	}
 	if s.HeartbeatTimeoutSeconds != nil {
 		c.HeartbeatTimeout = time.Duration(*s.HeartbeatTimeoutSeconds) * time.Second
 	}
@@ -262,7 +278,7 @@ func (c Config) Missing(ctx context.Context) []string {
 			tools = append(tools, fmt.Sprintf("sessions of the team %s cannot work here: %s", name, strings.TrimSuffix(err.Error(), ".")))
 		}
 	}
-	return append(keys, tools...)
+	return slices.Concat(keys, tools, missingReceivers(c.Receivers))
 }
 
 // providers are the API servers that agents can name.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"conclave/activities"
 	"conclave/engine/config"
 )
 
@@ -39,6 +40,10 @@ mcp_servers:
   tickets: {url: "https://tickets.example.com/mcp", type: streamable-http, token_env: TICKETS_TOKEN, call_timeout_seconds: 30, exclude_tools: [delete], scope: session}
 sandbox: {level: landlock, timeout_seconds: 60, memory_mb: 512, toolchains: [/opt/go]}
 metrics_address: ""
+pages_url: https://conclave.example.com
+notify:
+  - {url_env: NOTIFY_URL, secret_env: NOTIFY_SECRET, events: [decided, failed]}
+  - {url_env: SLACK_URL, format: slack}
 `
 
 func TestParse_wholeFile(t *testing.T) {
@@ -58,6 +63,10 @@ func TestParse_wholeFile(t *testing.T) {
 	require.Equal(t, 200_000, *openai.TokensPerMinute)
 	require.Equal(t, Provider{BaseURL: "http://127.0.0.1:11434/v1"}, s.Providers["local"], "no price, no limit, no key unless given")
 
+	require.Equal(t, []activities.Receiver{
+		{URLEnv: "NOTIFY_URL", SecretEnv: "NOTIFY_SECRET", Events: []string{"decided", "failed"}, Format: "standard"},
+		{URLEnv: "SLACK_URL", Format: "slack"},
+	}, s.Notify)
 	require.Equal(t, 45, *s.HeartbeatTimeoutSeconds)
 	require.Nil(t, DefaultSettings().HeartbeatTimeoutSeconds, "it depends on where the worker runs")
 	require.Len(t, s.Teams, 2)

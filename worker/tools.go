@@ -18,6 +18,7 @@ import (
 	"conclave/activities/mcp"
 	"conclave/activities/sandbox"
 	"conclave/activities/tools"
+	"conclave/engine/approval"
 	"conclave/engine/config"
 	"conclave/engine/files/filelock"
 	"conclave/engine/llm"
@@ -179,6 +180,11 @@ func (t *Tools) closeShared() {
 func (t *Tools) Repeatable(tool string) bool {
 	s := t.settings.Sandbox
 	return tools.Repeatable(tool, s.Level != string(sandbox.Off) && len(s.Network) == 0)
+}
+
+// Gate implements activities.Equipment.
+func (t *Tools) Gate(team []approval.Rule) approval.Gate {
+	return approval.NewGate(t.settings.Approvals, team, t.settings.Sandbox.Level == string(sandbox.Off))
 }
 
 // Confined implements activities.Equipment.

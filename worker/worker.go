@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -85,6 +87,14 @@ type Config struct {
 	// Metrics is served at MetricsAddress, unless that is empty. It may be nil.
 	Metrics        *cluster.Metrics
 	MetricsAddress string
+
+	// Sources are the files that runs can start from, by name.
+	Sources map[string]Source
+
+	// Receivers are told of the runs that this worker prepares. Pages returns the address of the
+	// pages of runs, or "" if none are known; it may be nil.
+	Receivers []activities.Receiver
+	Pages     func() string
 
 	// Log receives the messages of the worker itself. The default is slog.Default.
 	Log *slog.Logger
@@ -190,11 +200,11 @@ func (c Config) graceOf(workflow string) time.Duration {
 // startPollers starts to poll the task queues. If it fails, stop closes the pollers started before.
 func (c Config) startPollers(p attempt.Process, noted interceptor.WorkerInterceptor, running *attempt.Steps) (stop stack, err error) {
 	sessions, steps := c.sessionWorker(noted), c.stepWorker(c.TaskQueue+workflows.StepsSuffix, noted, running)
-	own := newHost(c.TaskQueue+workflows.StepsSuffix, c.Log, func(queue string) sdkworker.Worker {
+	own := &host{queue: c.TaskQueue + workflows.StepsSuffix + "-" + strings.ToLower(rand.Text()[:10]), log: c.Log, open: func(queue string) sdkworker.Worker {
 		w := c.stepWorker(queue, noted, running)
 		(&scenario.Activities{Process: p, ReadFile: tools.ReadFile}).RegisterSteps(w)
 		return w
-	})
+	}}
 	p.Host = own.startPolling
 	c.registerActivities(p, sessions, steps)
 	if err := sessions.Start(); err != nil {
@@ -245,6 +255,7 @@ func (c Config) sessionWorker(noted interceptor.WorkerInterceptor) sdkworker.Wor
 	w.RegisterWorkflowWithOptions(sessionflow.Workflow, workflow.RegisterOptions{Name: sessionflow.Type})
 	w.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
 	w.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
+	w.RegisterWorkflowWithOptions(workflows.Notify, workflow.RegisterOptions{Name: workflows.NotifyType})
 	return w
 }
 
@@ -264,6 +275,7 @@ func (c Config) stepWorker(queue string, noted interceptor.WorkerInterceptor, ru
 }
 
 func (c Config) registerActivities(p attempt.Process, bookkeeping, steps sdkworker.ActivityRegistry) {
+	(&activities.Notifier{Receivers: c.Receivers, Pages: c.Pages, Redact: p.Redact}).RegisterSteps(steps)
 	for _, product := range []interface {
 		RegisterBookkeeping(sdkworker.ActivityRegistry)
 		RegisterSteps(sdkworker.ActivityRegistry)
@@ -285,7 +297,8 @@ func (c Config) processOf(workspaces string, running *attempt.Steps) attempt.Pro
 		HeartbeatTimeout: c.HeartbeatTimeout, Steps: running, Grace: c.graceOf,
 		Marks:  &attempt.Marks{},
 		Yield:  awaitWave,
-		Redact: c.secretRemover(),
+		Redact: c.secretRemover(), Receivers: c.Receivers,
+		ReadSource: sources{c.Sources, c.Store, workspaces, c.Log}.read,
 	}
 }
 
@@ -332,7 +345,8 @@ func (c Config) serveMetrics() (stop func(), err error) {
 }
 
 func (c Config) secretRemover() func([]byte) []byte {
-	return text.NewRedactor(text.SecretsOfEnvironment(slices.Concat(c.Models.secrets(), c.Tools.serverSecrets()))).Bytes
+	secrets := text.SecretsOfEnvironment(slices.Concat(c.Models.secrets(), c.Tools.serverSecrets()))
+	return text.NewRedactor(append(secrets, receiverSecrets(c.Receivers)...)).Bytes
 }
 
 func (m Models) observeModel(provider, name string, model loop.Model) loop.Model {

@@ -119,6 +119,9 @@ const (
 	RetrySignal  = "retry"  // run failed steps again
 
 	ToolResultsSignal = "tool_results" // the results of calls of the caller's tools
+
+	ReplySignal   = "reply"   // a person's reply to a question
+	ApproveSignal = "approve" // a person allows or refuses a call
 )
 
 // Types of errors that refuse updates.
@@ -150,6 +153,10 @@ const (
 	MemoPaused   = "paused"   // whether a person has paused the workflow; absent until it is prepared
 	MemoParked   = "parked"   // the reason why the workflow waits for a person; empty if it does not
 
+	// MemoQuestions is the JSON of the open questions to people, as in the state; long ones
+	// are shortened and have a Path. It is absent before the first question.
+	MemoQuestions = "questions"
+
 	// MemoContinues is the ID of the session whose conversation this session continues.
 	MemoContinues = "continues"
 
@@ -164,10 +171,11 @@ const (
 	MemoDoorbell = "doorbell"
 )
 
-// Values of MemoStatus. For a paused or parked workflow, the State still has the status Running.
+// Values of MemoStatus. For a paused, parked or waiting workflow, the State still has the status Running.
 const (
 	Running   = "running"
 	Paused    = "paused"
 	Parked    = "parked"
+	Waiting   = "waiting" // questions to people are open
 	Cancelled = "cancelled"
 )

@@ -19,6 +19,7 @@
 //     cancelled run; Index sets the search attributes at the beginning and at the end.
 //   - outcome.go has the options of activities, converts their results, completes the end of a step
 //     that did not report its usage (Reckoning), and waits for cancelled steps.
+//   - notify.go: Teller has the receivers of a worker told of waits and ends; Notify delivers one notice.
 //   - board.go has the names and limits on which other programs rely. Memo sets the memo with one
 //     upsert per change, and Board builds Markdown for the Web UI.
 //

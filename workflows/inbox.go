@@ -18,12 +18,18 @@ var ErrTooEarly = errors.New("send the request again in a moment")
 // ErrPreparing refuses a request that arrives before the workflow is prepared.
 var ErrPreparing = errors.New("still being prepared: ask again in a moment, or send a signal, which waits")
 
-// Request is the input of verbs: the text and the recipient of say, the agent of retry, or the
-// results of tool_results. An empty Agent means all agents.
+// Request is the input of verbs: the text and the recipient of say, the agent of retry, the
+// results of tool_results, or the question of reply and approve with the answer. An empty Agent means all agents.
 type Request struct {
 	Text    string                    `json:"text,omitempty"`
 	Agent   string                    `json:"agent,omitempty"`
 	Results []coordination.ToolResult `json:"results,omitempty"`
+
+	Question string `json:"question,omitempty"`
+	Option   int    `json:"option,omitempty"` // from 1
+	Allow    *bool  `json:"allow,omitempty"`
+	Note     string `json:"note,omitempty"`
+	By       string `json:"by,omitempty"` // the person who replies, for the record
 
 	malformed string   // why the JSON could not be decoded
 	keys      []string // keys of the JSON object

@@ -62,7 +62,7 @@ func (r Request) faultFor(keys []string) error {
 		return fmt.Errorf("the input cannot be decoded: %s; give an object with %s", r.malformed, strings.Join(keys, ", "))
 	}
 	for _, key := range r.keys {
-		if !containsKey(keys, key) {
+		if !slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
 			return errors.New("the input has an " + unknownKey("", key, keys))
 		}
 	}
@@ -201,8 +201,4 @@ func joinPath(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-func containsKey(keys []string, key string) bool {
-	return slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) })
 }

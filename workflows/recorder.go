@@ -112,7 +112,7 @@ func FlushInTime(ctx workflow.Context, flush func(workflow.Context) error) (writ
 
 // Search attributes of all products' workflows.
 const (
-	AttributeStatus = "ConclaveStatus"  // running, or how the workflow ended
+	AttributeStatus = "ConclaveStatus"  // running, waiting, or how the workflow ended
 	AttributeTeam   = "ConclaveTeam"    // name of the operator's team
 	AttributeWinner = "ConclaveWinner"  // ID of the agent whose answer won
 	AttributeKind   = "ConclaveKind"    // session, pipeline or scenario
@@ -135,8 +135,8 @@ const (
 	KindScenario = "scenario"
 )
 
-// Index sets the search attributes of a workflow at its beginning and at its end, because each
-// update adds an event to the history. It only sets those that exist in the namespace: any other
+// Index sets the search attributes of a workflow at its beginning and at its end, and when it waits for people,
+// because each update adds an event to the history. It only sets those that exist in the namespace: any other
 // would make workflow tasks fail until it is registered.
 type Index struct {
 	Kind, Team string
@@ -146,6 +146,11 @@ type Index struct {
 // Begin sets the attributes of a running workflow.
 func (x Index) Begin(ctx workflow.Context) {
 	x.upsertAttributes(ctx, map[string]string{AttributeKind: x.Kind, AttributeTeam: x.Team, AttributeStatus: Running}, nil)
+}
+
+// Change sets the status of a workflow that begins or ends to wait for people.
+func (x Index) Change(ctx workflow.Context, status string) {
+	x.upsertAttributes(ctx, map[string]string{AttributeStatus: status}, nil)
 }
 
 // End sets the attributes of a workflow that has ended.

@@ -34,6 +34,7 @@ func TestReplay(t *testing.T) {
 			replayer.RegisterWorkflowWithOptions(session.Workflow, workflow.RegisterOptions{Name: session.Type})
 			replayer.RegisterWorkflowWithOptions(pipelineflow.Workflow, workflow.RegisterOptions{Name: pipelineflow.Type})
 			replayer.RegisterWorkflowWithOptions(scenarioflow.Workflow, workflow.RegisterOptions{Name: scenarioflow.Type})
+			replayer.RegisterWorkflowWithOptions(workflows.Notify, workflow.RegisterOptions{Name: workflows.NotifyType})
 			data, err := os.Open(file)
 			require.NoError(t, err)
 			defer data.Close()

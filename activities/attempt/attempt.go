@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"conclave/activities"
+	"conclave/engine/approval"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -61,9 +63,25 @@ type Process struct {
 	// Spread returns a random duration below the given one, by which delays vary. If nil, it is rand.N.
 	Spread func(time.Duration) time.Duration
 
+	// ReadSource stores the present files of a source and returns their reference; nil without sources.
+	ReadSource func(ctx context.Context, name string) (reference string, err error)
+
+	// Receivers are told of the runs that this process prepares.
+	Receivers []activities.Receiver
+
 	// Redact removes the secrets of this process from tool results and from everything that is
 	// stored for a step. If nil, nothing is removed.
 	Redact func([]byte) []byte
+}
+
+// Tellable adds the receivers to the final error of a run that could not be prepared, so that its
+// workflow can have them told.
+func (p Process) Tellable(err error) error {
+	final, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok || !final.NonRetryable() || len(p.Receivers) == 0 {
+		return err
+	}
+	return temporal.NewNonRetryableApplicationError(final.Message(), final.Type(), final.Unwrap(), p.Receivers)
 }
 
 // Bases returns Trees, or trees without a cache if Trees is nil.
@@ -253,8 +271,12 @@ func (a *Attempt) EquipTools(ctx context.Context, agent config.Agent) error {
 	}
 	a.heart.updateDetails(func(d *details) { d.Lacking = time.Time{} })
 	a.Ports.Tools = agentTools{a, agent}
+	a.SetRules(nil)
 	return nil
 }
+
+// SetRules gives the step the rules of a team for tool calls, behind those of the operator.
+func (a *Attempt) SetRules(team []approval.Rule) { a.Ports.Gate = a.process.Gate(team) }
 
 // noteProgress updates the heartbeat details. A new journal entry is progress, because the next attempt
 // does not repeat it; a wasted reply or a refusal is not.

@@ -58,15 +58,13 @@ func (s *pooledServer) close() {
 func (p *Pool) joinServer(run string, s Server, place Place) (*link, func(), error) {
 	definition := s
 	definition.Allowed, definition.Excluded = nil, nil
-	described, err := json.Marshal(definition)
-	if err != nil {
-		return nil, nil, fmt.Errorf("describe the MCP server %s: %w", s.Name, err)
-	}
+	described, _ := json.Marshal(definition) // a definition always has a JSON form
 	key := poolKey{run, sha256.Sum256(described)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	joined := p.servers[key]
 	if joined == nil {
+		var err error
 		if joined, err = newPooledServer(s, place); err != nil {
 			return nil, nil, err
 		}

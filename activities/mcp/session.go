@@ -271,7 +271,7 @@ func (s *session) classifyFault(err error, called *track, expired bool) *fault {
 	case status >= 300:
 		// The server does not know the session, for example because it was restarted.
 		f.kind, f.unsent = lost, true
-	case responded && !fromSDK(response) && !errors.Is(err, sdk.ErrConnectionClosed):
+	case responded && !slices.Contains(fromSDK, response.Code) && !errors.Is(err, sdk.ErrConnectionClosed):
 		f.kind = refused
 	case s.process != nil && !closedWithin(endGrace, s.ended):
 		f.kind = busy // such as a malformed response
@@ -281,10 +281,8 @@ func (s *session) classifyFault(err error, called *track, expired bool) *fault {
 	return f
 }
 
-// fromSDK reports whether the SDK itself created the error, for a closed connection or a rejection.
-func fromSDK(e *jsonrpc.Error) bool {
-	return slices.Contains([]int64{-32003, -32004, -32005}, e.Code)
-}
+// fromSDK are the codes of errors that the SDK itself creates, for a closed connection or a rejection.
+var fromSDK = []int64{-32003, -32004, -32005}
 
 // track records how far the transport got with one call.
 type track struct {

@@ -155,7 +155,9 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 		s.requests.Add(-1)
 	case *jsonrpc.Request:
 		if m.Method == "server/discover" {
-			s.refuseLater(m.ID)
+			// The probe is answered after a while in any case. The SDK ignores a second response.
+			refusal := &jsonrpc.Response{ID: m.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
+			time.AfterFunc(probeTimeout, func() { s.deliverMessage(received{message: refusal}) })
 		}
 	}
 	w := write{append(data, '\n'), make(chan error, 1)}
@@ -180,12 +182,6 @@ func (s *stdio) Write(ctx context.Context, message jsonrpc.Message) error {
 	}
 	trackOf(ctx).sent.Store(true)
 	return err
-}
-
-// refuseLater answers the probe with a refusal after probeTimeout. The SDK ignores a second response.
-func (s *stdio) refuseLater(id jsonrpc.ID) {
-	refusal := &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no response"}}
-	time.AfterFunc(probeTimeout, func() { s.deliverMessage(received{message: refusal}) })
 }
 
 func (s *stdio) writeLoop() {

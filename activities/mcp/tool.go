@@ -45,12 +45,14 @@ func newTool(names *names, server string, described *sdk.Tool) (tool, error) {
 	if description == "" {
 		description = described.Title
 	}
+	hints := described.Annotations
 	return tool{
 		own: described.Name,
 		offered: llm.Tool{
 			Name:        names.assignName(owner{server, described.Name}),
 			Description: text.Truncate(strings.ToValidUTF8(description, "\uFFFD"), maxDescription),
 			Parameters:  parameters,
+			ReadOnly:    hints != nil && hints.ReadOnlyHint,
 		},
 		optional: optionalArguments(schema),
 	}, nil

@@ -15,6 +15,7 @@ import (
 	"conclave/engine/eval"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // respondent answers and votes on the questions of a data set; everything else is done by model. Its
@@ -198,9 +199,7 @@ func (m *respondent) indexOf(text string, texts map[string]string, v view) int {
 func (m *respondent) castVote(req llm.Request, q eval.Question, v view, texts map[string]string) llm.ToolCall {
 	last := lastUser(req)
 	b := eval.Ballot{Own: m.indexOf(m.own(q), texts, v), Again: strings.Contains(last, "no answer got a majority"), Refused: v.made["vote"]}
-	for _, c := range v.candidates {
-		b.Labels = append(b.Labels, c.versionLabel())
-	}
+	b.Labels = append(b.Labels, text.Each(v.candidates, candidate.versionLabel)...)
 	b.Right = slices.IndexFunc(v.candidates, func(c candidate) bool {
 		_, correct := q.Score("", texts[c.versionLabel()])
 		return correct != nil && *correct

@@ -73,7 +73,8 @@ func withoutSource(err error) string {
 
 func (c *Client) refusedError(status int, header http.Header, body []byte) *llm.Error {
 	parsed := parseErrorBody(body)
-	if parsed.ofTeam() {
+	// A team of `conclave serve` without an answer would start from the beginning at a retry.
+	if strings.HasPrefix(parsed.code, "session_") || parsed.code == "depth_exceeded" {
 		return c.teamFailed(status, parsed.message)
 	}
 	if status == http.StatusOK {
@@ -104,12 +105,6 @@ func (c *Client) refusedError(status int, header http.Header, body []byte) *llm.
 		failed.RetryAfter = cmp.Or(RetryAfter(header, time.Now()), min(parsed.retryAfter, longestAsked))
 	}
 	return failed
-}
-
-// ofTeam reports whether `conclave serve` returned the error because its team has no answer. A
-// retry would start the team again from the beginning.
-func (p errorBody) ofTeam() bool {
-	return strings.HasPrefix(p.code, "session_") || p.code == "depth_exceeded"
 }
 
 // teamFailed returns the error for a team without an answer. If teams ask each other, it keeps only

@@ -82,7 +82,8 @@ func requestMessage(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUni
 		return sdk.SystemMessage(m.Content)
 	case llm.Assistant:
 		if !sent.has(thoughtsPart) {
-			m.Extra = withoutThoughts(m.Extra)
+			m.Extra = maps.Clone(m.Extra)
+			maps.DeleteFunc(m.Extra, func(name string, _ json.RawMessage) bool { return slices.Contains(thoughts, name) })
 		}
 		return assistantMessage(m)
 	case llm.ToolRole:
@@ -162,10 +163,7 @@ func sendableArguments(arguments string) string {
 	if arguments == "" {
 		return "{}"
 	}
-	quoted, err := json.Marshal(map[string]string{"invalid_arguments": arguments})
-	if err != nil {
-		return "{}"
-	}
+	quoted, _ := json.Marshal(map[string]string{"invalid_arguments": arguments}) // strings always have a JSON form
 	return string(quoted)
 }
 
@@ -299,16 +297,6 @@ func (p parts) refusedBy(err error, req llm.Request) parts {
 
 func hasThoughts(m llm.Message) bool {
 	return slices.ContainsFunc(thoughts, func(name string) bool { return m.Extra[name] != nil })
-}
-
-func withoutThoughts(extra map[string]json.RawMessage) map[string]json.RawMessage {
-	left := map[string]json.RawMessage{}
-	for name, value := range extra {
-		if !slices.Contains(thoughts, name) {
-			left[name] = value
-		}
-	}
-	return left
 }
 
 // refusedPart returns a partError for the part that the server refused, or nil. llama.cpp refuses

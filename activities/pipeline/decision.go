@@ -33,7 +33,7 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 	if err != nil {
 		return fmt.Errorf("read the files of step %s's team: %w", s.Name, err)
 	}
-	ps.Team = in.Decision.Status
+	ps.Team, ps.Data = in.Decision.Status, d.answer.Data
 	run.Ports.Model = statement{text: text, usage: in.Decision.Cost.Since(run.Result.Usage)} // earlier attempts may have counted it
 	run.Ports.Tools = step.OpenFunc(func(context.Context, string) (step.Tools, error) { return noTools{}, nil })
 	ps.Launch.Workspace = in.Launch.Workspace

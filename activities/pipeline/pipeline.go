@@ -50,6 +50,7 @@ type PrepareInput struct {
 	Request  string          `json:"request"`
 	Pipeline string          `json:"pipeline,omitempty"` // name of a registered pipeline
 	Config   json.RawMessage `json:"config,omitempty"`
+	Inputs   json.RawMessage `json:"inputs,omitempty"`
 	artifact.Material
 }
 
@@ -57,6 +58,8 @@ type PrepareInput struct {
 type file struct {
 	Request    string `json:"request"`
 	ConfigHash string `json:"config_hash"`
+
+	Inputs json.RawMessage `json:"inputs,omitempty"` // fit the schema of the pipeline
 	artifact.Owner
 	CreatedAt time.Time `json:"created_at"`
 	artifact.Material
@@ -76,6 +79,9 @@ type Prepared struct {
 
 	URL     string `json:"url"`               // URL of the run's directory, for people
 	Offline bool   `json:"offline,omitempty"` // the built-in model plays agents
+
+	// Notify lists the receivers that are told of the run.
+	Notify []activities.Receiver `json:"notify,omitempty"`
 
 	// Seal is the number of the newest reopening that this run of the workflow knows; 0 if the run
 	// was never reopened.
@@ -117,6 +123,9 @@ type TeamQuestion struct {
 	Query  string          `json:"query"`
 	Team   string          `json:"team,omitempty"`
 	Config json.RawMessage `json:"config,omitempty"`
+
+	// AnswerSchema is the schema of the step's output; nil for a text alone.
+	AnswerSchema json.RawMessage `json:"answer_schema,omitempty"`
 
 	// Material has the run's files as the base of the session, and the run's context.
 	artifact.Material
@@ -180,10 +189,12 @@ type Result struct {
 	Status pipeline.Status `json:"status"`
 	Error  *artifact.Error `json:"error,omitempty"` // why the run ended irregularly
 
-	Trace       []pipeline.TraceEntry `json:"trace"`
-	History     []HistoryEntry        `json:"history"`
-	Transitions int                   `json:"transitions"` // number of transitions from one step to another
-	Usage       llm.Usage             `json:"usage"`
+	Trace       []pipeline.TraceEntry      `json:"trace"`
+	History     []HistoryEntry             `json:"history"`
+	Outputs     map[string]json.RawMessage `json:"outputs,omitempty"`  // the newest output of each step that has one
+	EndedAs     string                     `json:"ended_as,omitempty"` // the end of the last step in words of its own
+	Transitions int                        `json:"transitions"`        // number of transitions from one step to another
+	Usage       llm.Usage                  `json:"usage"`
 
 	// Final is the text of the run, truncated to maxAnswer. FinalPath has the complete text.
 	Final          string  `json:"final"`
@@ -276,6 +287,9 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Re
 		if err != nil {
 			return Result{}, fmt.Errorf("read the text of step %s: %w", ref.Step, err)
 		}
+		if c.Output != nil {
+			result.addOutput(ref.Step, c.Output)
+		}
 		path := a.Store.URL(layout.PipelineStep(ref.Number, ref.Step, "answer.json"))
 		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: text.Truncate(c.Text, maxEntry), Path: path})
 		if in.Final != nil && ref.Number == in.Final.Number {
@@ -286,12 +300,38 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Re
 	return result, artifact.PutJSON(ctx, store, layout.File("result.json"), result)
 }
 
+// maxOutputs bounds the outputs in a result, in bytes. Larger ones are only in output.json of their steps.
+const maxOutputs = 256 << 10
+
+func (r *Result) addOutput(step string, output json.RawMessage) {
+	size := len(output)
+	for name, other := range r.Outputs {
+		if name != step {
+			size += len(other)
+		}
+	}
+	if r.Outputs == nil {
+		r.Outputs = map[string]json.RawMessage{}
+	}
+	if delete(r.Outputs, step); size <= maxOutputs {
+		r.Outputs[step] = output
+	}
+}
+
 // PreparePipeline resolves the pipeline, validates the input and claims the run's
 // directory for this workflow.
 func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
+	p, err := a.preparePipeline(ctx, in)
+	return p, a.Tellable(err)
+}
+
+func (a *Activities) preparePipeline(ctx context.Context, in PrepareInput) (Prepared, error) {
 	p, err := a.resolvePipeline(in)
 	if err != nil {
+		return Prepared{}, activities.Invalid(err)
+	}
+	if in.Inputs, err = p.ReadInputs(in.Inputs); err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
 	if err := a.checkTeams(ctx, p); err != nil {
@@ -300,10 +340,13 @@ func (a *Activities) PreparePipeline(ctx context.Context, in PrepareInput) (Prep
 	if err := checkID(in.ID, p); err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
+	layout := artifact.InPipeline(in.ID)
+	if err := activities.ReadSource(ctx, a, a.Store, layout.File("pipeline.json"), &in.Material, a.ReadSource); err != nil {
+		return Prepared{}, err
+	}
 	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
 		return Prepared{}, err
 	}
-	layout := artifact.InPipeline(in.ID)
 	if err := a.claimRun(ctx, layout, in, p); err != nil {
 		return Prepared{}, err
 	}
@@ -321,7 +364,7 @@ func (a *Activities) preparedRun(layout artifact.Layout, p config.Pipeline) Prep
 		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
 
 		URL:     a.Store.URL(layout.File("pipeline.json")),
-		Offline: p.PlaysOffline(),
+		Offline: p.PlaysOffline(), Notify: a.Receivers,
 	}
 }
 
@@ -381,7 +424,7 @@ func (a *Activities) claimRun(ctx context.Context, layout artifact.Layout, in Pr
 		return err
 	}
 	_, _, err = activities.Claim(ctx, a.Store, layout.File("pipeline.json"), file{
-		Request: in.Request, ConfigHash: p.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()), Material: in.Material,
+		Request: in.Request, Inputs: in.Inputs, ConfigHash: p.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()), Material: in.Material,
 	}, "run "+in.ID, "choose another ID")
 	if err != nil {
 		return err

@@ -55,7 +55,8 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	}
 	ps := pipelineagent.Step{
 		Layout: layout, Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
-		Prompt: s.Prompt, Destinations: s.Destinations, Request: claim.Request, StopAtFailure: s.StopsAtFailure(), Patterns: s.Patterns(),
+		Prompt: s.Prompt, Destinations: s.Destinations, Request: claim.Request, Inputs: claim.Inputs,
+		StopAtFailure: s.StopsAtFailure(), Contents: s.Contents(), Output: s.Output,
 	}
 	if ps.Contexts, err = activities.Contexts(ctx, a.Bases(), claim.Material); err != nil {
 		return err
@@ -98,19 +99,23 @@ func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p conf
 	}
 	agent = settled[0]
 	if s.Kind == pipeline.Agent {
-		ps.Agent = agent.ID
-		if ps.Prompt = agent.SystemMessage + s.Prompt; agent.SystemMessage != "" && s.Prompt != "" {
-			ps.Prompt = agent.SystemMessage + "\n\n" + s.Prompt
-		}
+		ps.Agent, ps.System = agent.ID, agent.SystemMessage
 		run.Agent = owner.FirstRunID + "/" + s.Name // a step of tools may check the work of an agent, so it is not named
 		return run.Equip(ctx, agent)
+	}
+	values, err := ps.Values(ctx, run.Ports.Store)
+	if err != nil {
+		return err
 	}
 	var calls pipelineagent.Calls
 	for _, use := range s.Calls {
 		args := []byte("{}")
 		if use.Args != nil {
-			var err error
-			if args, err = json.Marshal(use.Args); err != nil {
+			filled, err := pipelineagent.FillArguments(use.Tool, use.Args, values)
+			if err == nil {
+				args, err = json.Marshal(filled)
+			}
+			if err != nil {
 				return activities.Invalid(fmt.Errorf("step %s: the arguments of %s: %w", s.Name, use.Tool, err))
 			}
 		}
@@ -138,7 +143,7 @@ func endedBy(c artifact.Commit) (pipeline.Ended, error) {
 func graphOf(p config.Pipeline) pipeline.Graph {
 	g := pipeline.Graph{
 		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",
-		Seconds: valueOrZero(p.Limits.Seconds), CostUSD: valueOrZero(p.Limits.CostUSD),
+		Seconds: valueOrZero(p.Limits.Seconds), CostUSD: valueOrZero(p.Limits.CostUSD), Result: p.Result,
 	}
 	for _, s := range p.Steps {
 		g.Steps = append(g.Steps, nodeOf(s))
@@ -148,7 +153,7 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 
 func nodeOf(s config.PipelineStep) pipeline.Node {
 	n := pipeline.Node{
-		Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History.Policy(),
+		Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History.Policy(), Reads: s.Reads(), End: s.End, Retry: s.Retry.Policy(),
 		Limits: pipeline.Limits{Seconds: valueOrZero(s.Limits.Seconds), ModelCalls: valueOrZero(s.Limits.ModelCalls), CostUSD: valueOrZero(s.Limits.CostUSD)},
 	}
 	if s.Kind != pipeline.Agent { // only agents make model calls

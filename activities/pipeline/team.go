@@ -35,7 +35,7 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 		return TeamQuestion{}, err
 	}
 	asked := pipelineagent.Step{
-		Layout: layout, Launch: l, Token: activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + l.ID, Prompt: s.Prompt, Request: claim.Request,
+		Layout: layout, Launch: l, Token: activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + l.ID, Prompt: s.Prompt, Request: claim.Request, Inputs: claim.Inputs,
 	}
 	query, err := asked.Question(ctx, a.Store)
 	if err != nil {
@@ -44,6 +44,11 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 	q := TeamQuestion{Query: query, Session: free, Limits: artifact.Limits{Seconds: l.Seconds, CostUSD: l.CostUSD}}
 	if q.Material, err = a.teamMaterial(ctx, in, claim.Material); err != nil {
 		return TeamQuestion{}, err
+	}
+	if s.Output != nil {
+		if q.AnswerSchema, err = s.Output.MarshalJSON(); err != nil {
+			return TeamQuestion{}, err
+		}
 	}
 	q.Team, q.Config, err = a.teamInput(s)
 	return q, err

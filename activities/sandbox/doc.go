@@ -8,6 +8,7 @@
 //   - child_linux.go has the order in which the child confines itself: a root of its own
 //     (root_linux.go), limits and privileges (restrict_linux.go), Landlock, and the filter of system
 //     calls. guard_linux.go and tasks_linux.go watch and kill the command's processes.
+//   - document.go reads a PDF in a sandbox, page.go the text of its pages.
 //   - A command reaches the network through a proxy of the worker (proxy.go of package tools).
 //
 // # Commands

@@ -145,3 +145,8 @@ func signalOf(state *os.ProcessState) (int, string) {
 	}
 	return int(status.Signal()), unix.SignalName(status.Signal())
 }
+
+// limitOwnMemory limits the private memory of this process, in bytes.
+func limitOwnMemory(limit uint64) {
+	_ = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}) // the sandbox has a limit too
+}

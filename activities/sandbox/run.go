@@ -316,6 +316,8 @@ type Options struct {
 	Beyond bool
 	// Host is the result of Probe. If it is the zero value, Open calls Probe.
 	Host Host
+
+	own string // path of this binary, if commands can run it
 }
 
 // Caches are directories that build tools fill and that are not part of the workspace.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -273,11 +274,15 @@ func (s *Sandbox) startChild(sp spec, caches []Cache, stdout, stderr stream) (*r
 }
 
 func (s *Sandbox) childSpec(c Command, caches []Cache) spec {
+	toolchains := s.options.Toolchains
+	if s.options.own != "" {
+		toolchains = append(slices.Clone(toolchains), s.options.own)
+	}
 	return spec{
 		AskThreads: s.options.Limits.Processes > 0 && !s.countsProcesses(), Counted: s.countsProcesses(),
 		Level: s.options.Level, Args: c.Args, Env: s.commandEnvironment(c.Env, caches), Path: searchPath(s.options.Toolchains),
 		Dir: c.Dir, Workspace: s.options.Workspace, Temp: s.temp, ReadOnly: s.options.ReadOnly,
-		Toolchains: s.options.Toolchains, Caches: caches, Switch: s.host.outer != os.Geteuid(),
+		Toolchains: toolchains, Caches: caches, Switch: s.host.outer != os.Geteuid(),
 		Landlock: s.options.Host.Landlock, Limits: s.options.Limits, Network: s.options.Network.Serve != nil,
 	}
 }

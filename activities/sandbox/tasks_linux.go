@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -296,10 +297,6 @@ func mapsUnnamed(line string) bool {
 	if len(f) < 7 || f[len(f)-1] != "(deleted)" || f[4] == "0" {
 		return false
 	}
-	for _, memory := range []string{"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV"} {
-		if strings.HasPrefix(f[5], memory) {
-			return false
-		}
-	}
-	return true
+	memory := []string{"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV"}
+	return !slices.ContainsFunc(memory, func(prefix string) bool { return strings.HasPrefix(f[5], prefix) })
 }

@@ -285,9 +285,7 @@ func evidenceOf(ctx context.Context, store artifact.Store, layout artifact.Layou
 		if err != nil {
 			return nil, err
 		}
-		for _, file := range files {
-			paths = append(paths, evidencePath(step, attempt, file))
-		}
+		paths = append(paths, text.Each(files, func(file string) string { return evidencePath(step, attempt, file) })...)
 	}
 	return paths, nil
 }

@@ -26,6 +26,11 @@ import (
 // the definition, assigns the run's number, and writes the first result.json.
 func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
+	p, err := a.prepareScenario(ctx, in)
+	return p, a.Tellable(err)
+}
+
+func (a *Activities) prepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
 	if in.Resume && in.RunID == "" {
 		claimed, err := activities.ClaimedBy(ctx, a.Store, in.WorkflowID)
 		if err != nil {
@@ -79,7 +84,7 @@ func (a *Activities) beginRun(ctx context.Context, layout artifact.Layout, p Pre
 	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
 		return Prepared{}, err
 	}
-	p.ConfigHash = team.Hash()
+	p.ConfigHash, p.Notify = team.Hash(), a.Receivers
 	p.HeartbeatTimeoutSeconds = int(a.HeartbeatTimeout / time.Second)
 	p.URL, p.Offline = a.Store.URL(layout.File("result.json")), team.Agents[0].Backend.Type == config.Offline
 	core := scenario.New(p.Plan, p.Earlier)
@@ -133,6 +138,8 @@ func CheckTester(team config.Team) error {
 	switch n := len(team.Agents); {
 	case n != 1:
 		return fmt.Errorf("the team has %d agents: give a team of one agent, which runs every step", n)
+	case team.AsksPerson() != "":
+		return fmt.Errorf("%s is set: a scenario's step cannot wait for a person; use allow or deny", team.AsksPerson())
 	case budget.MaxCostUSD != nil:
 		key = "max_cost_usd"
 	case budget.MaxTotalTokens == nil:
@@ -267,6 +274,9 @@ type Prepared struct {
 
 	// Attributes lists the search attributes that exist in the run's namespace.
 	Attributes []string `json:"attributes,omitempty"`
+
+	// Notify lists the receivers that are told of the run.
+	Notify []activities.Receiver `json:"notify,omitempty"`
 
 	// Earlier and WorkedMS are the results and the working time of a resumed run until now; Events
 	// and Messages are the numbers of those on record.

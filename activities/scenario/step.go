@@ -101,6 +101,7 @@ func (t *stepRun) assembleStep(ctx context.Context) error {
 	if err := t.Equip(ctx, agent); err != nil {
 		return err
 	}
+	t.SetRules(team.Orchestrator.Approvals)
 	hideCredentials(&t.Ports, t.vault)
 	t.Ports.Tools = evidenceTools{t.Ports.Tools, t}
 	t.plan, t.offline = plan, agent.Backend.Type == config.Offline

@@ -211,7 +211,9 @@ func (a *Activities) initialState(ctx context.Context, layout artifact.Layout, s
 		return nil, err
 	}
 	p := a.preparedSession(layout, t, session.Limits, session.Caller)
-	p.CreatedAt, p.Attributes = session.CreatedAt, a.Attributes(ctx)
+	if p.CreatedAt = session.CreatedAt; a.Server != nil { // a command that only looks has none
+		p.Attributes = a.Attributes(ctx)
+	}
 	p.Preparations = duePreparations(t, session.Criteria != nil && *session.Criteria)
 	if session.Checks != "" {
 		p.Coordination.Checks, err = a.userChecks(ctx, layout, session.Checks)
@@ -290,7 +292,7 @@ func (a *Activities) Reopen(ctx context.Context, in ReopenInput) (Reopening, err
 		return Reopening{}, err
 	}
 	r.Saved.Prepared.Seal = seal
-	r.Saved.Prepared.HeartbeatTimeoutSeconds = a.preparedSession(layout, t, session.Limits, session.Caller).HeartbeatTimeoutSeconds
+	r.Saved.Prepared.HeartbeatTimeoutSeconds, r.Saved.Prepared.Notify = a.preparedSession(layout, t, session.Limits, session.Caller).HeartbeatTimeoutSeconds, a.Receivers
 	return r, nil
 }
 

@@ -48,7 +48,7 @@ func (a *Activities) RunChecks(ctx context.Context, in CheckInput) (CheckResult,
 }
 
 func (a *Activities) runChecks(ctx context.Context, in CheckInput) (CheckResult, error) {
-	layout, err := a.sessionLayout(ctx, in.Session)
+	layout, _, err := a.sessionLayout(ctx, a.Store, in.Session)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -129,7 +129,7 @@ func (a *Activities) listChecks(ctx context.Context, layout artifact.Layout, in 
 // keepChecks stores the definitions of the checks that were submitted with an answer, and adds
 // their IDs to the result. It ignores an invalid directory of checks.
 func (a *Activities) keepChecks(ctx context.Context, session string, c artifact.Commit, r *StepResult) error {
-	layout, err := a.sessionLayout(ctx, session)
+	layout, _, err := a.sessionLayout(ctx, a.Store, session)
 	if err != nil {
 		return err
 	}

@@ -234,6 +234,51 @@ func TestPrepare_material(t *testing.T) {
 	require.Equal(t, m, session.Material)
 }
 
+// A base that is a source is read when the session starts, once: a retry finds the files of the first attempt.
+func TestPrepare_source(t *testing.T) {
+	t.Parallel()
+	f := newFloor(t)
+	dir, reads := t.TempDir(), 0
+	f.ReadSource = func(ctx context.Context, name string) (string, error) {
+		require.Equal(t, "site", name)
+		reads++
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte(strings.Repeat("x", reads)), 0o600))
+		done, err := snapshot.Upload{Store: f.store, Dir: dir, Now: time.Now}.Run(ctx)
+		return snapshot.Reference(done.Hash), err
+	}
+	in := PrepareInput{Material: artifact.Material{Base: "source:site"}}
+	_, err := f.prepare(in)
+	require.NoError(t, err)
+	first, err := artifact.ReadJSON[artifact.Session](t.Context(), f.store, "sessions/s2/session.json")
+	require.NoError(t, err)
+	require.Regexp(t, "^sha256:[0-9a-f]{64}$", first.Base)
+	_, err = f.prepare(in)
+	require.NoError(t, err)
+	again, err := artifact.ReadJSON[artifact.Session](t.Context(), f.store, "sessions/s2/session.json")
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, 1, reads)
+
+	f = newFloor(t)
+	lacks := &activities.LackError{Type: activities.NoSource, Err: errors.New("this worker has no source site")}
+	f.ReadSource = func(context.Context, string) (string, error) { return "", lacks }
+	_, err = f.prepare(in)
+	var refused *temporal.ApplicationError
+	require.ErrorAs(t, err, &refused)
+	require.True(t, refused.NonRetryable(), "no other worker can have it")
+	f.OnAlone = func(context.Context) bool { return false }
+	_, err = f.prepare(in)
+	require.ErrorAs(t, err, &refused)
+	require.False(t, refused.NonRetryable(), "another worker may have it")
+	f.ReadSource = func(context.Context, string) (string, error) { return "", errors.New("the repository is away") }
+	_, err = f.prepare(in)
+	require.ErrorAs(t, err, &refused)
+	require.False(t, refused.NonRetryable(), "it may come back")
+	f.ReadSource = nil
+	_, err = f.prepare(in)
+	require.ErrorContains(t, err, "define it under sources")
+}
+
 // A session whose agents get a shell where commands are confined records what its worker decided: the
 // steps on other workers follow it, and everybody is told if nothing could be run.
 func TestPrepare_settlesTheShell(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
+
 	"conclave/activities"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -24,7 +26,7 @@ const maxAnswer = 8 << 10
 func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, error) {
 	defer activities.Beat(ctx)()
 	store := activities.FenceStore(ctx, a.Store, a)
-	layout, err := a.sessionLayout(ctx, in.Session)
+	layout, first, err := a.sessionLayout(ctx, a.memory.rememberingStore(ctx, a.Store), in.Session)
 	if err != nil {
 		return Presented{}, err
 	}
@@ -32,7 +34,7 @@ func (a *Activities) Present(ctx context.Context, in PresentInput) (Presented, e
 	if err != nil {
 		return Presented{}, err
 	}
-	if err := placeFinal(ctx, store, layout, answer.AgentID, manifest); err != nil {
+	if err := placeFinal(ctx, store, layout, answer.AgentID, manifest, first == activity.GetInfo(ctx).WorkflowExecution.RunID); err != nil {
 		return Presented{}, err
 	}
 	key := layout.Final(answer.AgentID, "answer.json")
@@ -71,11 +73,11 @@ func (a *Activities) finalAnswer(ctx context.Context, layout artifact.Layout, d 
 	}, commit.Manifest, nil
 }
 
-// placeFinal replaces the files below final/ with those of the answer. It first removes files from
-// an earlier end of the session, because a directory may take the place of a file.
-func placeFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, agent, manifest string) error {
+// placeFinal replaces the files below final/ with those of the answer. Unless the run is the session's first, it
+// removes files from an earlier end before, because a directory may take the place of a file.
+func placeFinal(ctx context.Context, store artifact.Store, layout artifact.Layout, agent, manifest string, first bool) error {
 	c, err := artifact.LoadChange(ctx, store, layout, manifest)
-	if err == nil {
+	if err == nil && !first {
 		err = clearFinal(ctx, store, layout, agent, c)
 	}
 	if err == nil && manifest != "" {
@@ -116,16 +118,16 @@ func isPlain(f artifact.File) bool {
 // changePatch is the name of the patch to the base in final/<agent>/.
 const changePatch = "change.patch"
 
-func (a *Activities) sessionLayout(ctx context.Context, id string) (artifact.Layout, error) {
-	layout := artifact.InBucket(id)
-	session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, layout.File("session.json"))
-	if errors.Is(err, artifact.ErrNotFound) {
-		return layout, nil
+// sessionLayout also returns the ID of the session's first run.
+func (a *Activities) sessionLayout(ctx context.Context, store artifact.Store, id string) (layout artifact.Layout, first string, err error) {
+	layout = artifact.InBucket(id)
+	session, err := artifact.ReadJSON[artifact.Session](ctx, store, layout.File("session.json"))
+	if err == nil {
+		layout, err = activities.Start(ctx, a.Bases(), layout, session.Material)
+	} else if errors.Is(err, artifact.ErrNotFound) {
+		err = nil
 	}
-	if err != nil {
-		return layout, err
-	}
-	return activities.Start(ctx, a.Bases(), layout, session.Material)
+	return layout, session.FirstRunID, err
 }
 
 // clearFinal deletes the files below final/ that the answer will not replace.

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -36,6 +37,11 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 	if err := a.writeResults(ctx, layout, in.Results); err != nil { // steps wait for them, too
 		return err
 	}
+	for _, r := range in.Replies {
+		if err := activities.CreateOnce(ctx, a.Store, layout.QuestionAnswer(r.Question), r); err != nil {
+			return err
+		}
+	}
 	if a.Yield != nil && !in.Over && !in.isAwaited() {
 		a.Yield(ctx)
 	}
@@ -49,11 +55,11 @@ func (a *Activities) Record(ctx context.Context, in RecordInput) error {
 }
 
 func (in RecordInput) isAwaited() bool {
-	return len(in.Results) > 0 || slices.ContainsFunc(in.Entries, func(e coordination.Accepted) bool { return e.Action == coordination.Say })
+	return len(in.Results)+len(in.Replies) > 0 || slices.ContainsFunc(in.Entries, func(e coordination.Accepted) bool { return e.Action == coordination.Say })
 }
 
-// writeRecord writes the documents derived from the history, and then the state, from which a later run
-// goes on: everything that it covers is on record.
+// writeRecord writes the documents derived from the history, at the end those of the agents, too, and then the
+// state, from which a later run goes on: everything that it covers is on record.
 func (a *Activities) writeRecord(ctx context.Context, store artifact.Store, layout artifact.Layout, in RecordInput) error {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.memory.appendEvents(together, store, layout, in.Events) })
@@ -66,6 +72,12 @@ func (a *Activities) writeRecord(ctx context.Context, store artifact.Store, layo
 		status.Query = session.Query
 		return artifact.PutJSON(together, store, layout.File("status.json"), status)
 	})
+	if in.Over {
+		for _, agent := range in.Saved.Core.View().Agents {
+			m := session.Step{Layout: layout, Launch: coordination.Launch{Agent: agent.ID}, Agents: in.Saved.Core.Config.Agents, Scratch: a.Scratch}
+			group.Go(func() error { return a.writeLastAction(together, store, m, agent.Step) })
+		}
+	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
@@ -89,6 +101,29 @@ func (a *Activities) cleanUpSession(ctx context.Context, layout artifact.Layout,
 		step.Forget(ctx, a.Store, layout.File("journal/"))
 	}
 	a.EndShared(layout.Root())
+	return nil
+}
+
+// writeLastAction writes the last_action.json of the agent's newest step with an action, of those up to a number. It
+// keeps that of a later step, such as one that the end of the session has cut short.
+func (a *Activities) writeLastAction(ctx context.Context, store artifact.Store, m session.Step, newest int) error {
+	remembered := a.memory.rememberingStore(ctx, a.Store)
+	for n := newest; n > 0; n-- {
+		c, err := artifact.ReadJSON[artifact.Commit](ctx, remembered, m.Layout.Step(m.Launch.Agent, n, "action.json"))
+		if errors.Is(err, artifact.ErrNotFound) || step.Wraps[*artifact.MalformedError](err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		documents, err := m.Documents(ctx, remembered, n, c)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(documents, func(d step.Document) bool { return d.Replace }); i >= 0 {
+			return step.WriteDocument(ctx, store, documents[i])
+		}
+	}
 	return nil
 }
 
@@ -133,7 +168,7 @@ type ReckonInput struct {
 
 // Reckon returns the number and the usage of a step according to the store.
 func (a *Activities) Reckon(ctx context.Context, in ReckonInput) (attempt.Failure, error) {
-	layout, err := a.sessionLayout(ctx, in.Session)
+	layout, _, err := a.sessionLayout(ctx, a.Store, in.Session)
 	if err != nil {
 		return attempt.Failure{}, err
 	}

@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -211,4 +213,47 @@ func TestRecord_deletesJournalsAtTheEnd(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, !over, there)
 	}
+}
+
+// The last record writes the last_action.json of each agent's newest action. It keeps that of a later step without one.
+func TestRecord_writesLastActions(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	layout := artifact.InBucket("s1")
+	commit := func(agent string, number int, kind coordination.Action, payload string) {
+		require.NoError(t, artifact.CreateJSON(t.Context(), b.store, layout.Step(agent, number, "action.json"), artifact.Commit{Kind: string(kind), Payload: json.RawMessage(payload)}))
+	}
+	answer := `{"answer": "A", "label": "agent1.1"}`
+	commit("a", 1, coordination.NewAnswer, answer)
+	commit("a", 2, coordination.Vote, `{"target": "b", "reason": "Right."}`)
+	commit("b", 1, coordination.NewAnswer, answer)
+	commit("c", 1, coordination.NewAnswer, answer)
+	failed := artifact.LastAction{AgentID: "b", Action: "none", StepNumber: 2, Error: &artifact.Error{Type: "NoAction"}}
+	require.NoError(t, artifact.PutJSON(t.Context(), b.store, layout.Agent("b", "last_action.json"), failed))
+	core := coordination.New(coordination.Config{Agents: []string{"a", "b", "c", "d"}})
+	core.Drain()
+	for _, launch := range []coordination.LaunchID{"l1", "l2", "l3"} {
+		core.Step(coordination.Answered{End: coordination.End{Launch: launch, Step: 1}})
+	}
+	core.Step(coordination.Failed{End: coordination.End{Launch: "l4"}, Cause: coordination.Failure{Type: "NoAction"}})
+	core.Drain()
+	core.Step(coordination.Voted{End: coordination.End{Launch: "l5", Step: 2}, Choice: coordination.Choice{Target: "b"}})
+	core.Step(coordination.Failed{End: coordination.End{Launch: "l6", Step: 2}, Cause: coordination.Failure{Type: "NoAction"}})
+	core.Step(coordination.Failed{End: coordination.End{Launch: "l7", Step: 2}, Cause: coordination.Failure{Type: "NoAction"}})
+	core.Step(coordination.Finish{})
+	core.Drain()
+	b.record(RecordInput{Saved: &Saved{Core: core}})
+	there, err := b.store.Exists(t.Context(), layout.Agent("a", "last_action.json"))
+	require.NoError(t, err)
+	require.False(t, there, "the session goes on")
+
+	b.record(RecordInput{Over: true, Saved: &Saved{Core: core}})
+	for agent, want := range map[string]string{"a": "vote 2", "b": "none 2", "c": "new_answer 1"} {
+		last, err := artifact.ReadJSON[artifact.LastAction](t.Context(), b.store, layout.Agent(agent, "last_action.json"))
+		require.NoError(t, err, agent)
+		require.Equal(t, want, fmt.Sprintf("%s %d", last.Action, last.StepNumber), agent)
+	}
+	there, err = b.store.Exists(t.Context(), layout.Agent("d", "last_action.json"))
+	require.NoError(t, err)
+	require.False(t, there, "it has acted never")
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/attempt"
+	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/session"
@@ -77,6 +79,13 @@ func TestCanReopen_belongsToTheWorkflow(t *testing.T) {
 	a := &Activities{Process: attempt.Process{Store: b.store}}
 	require.ErrorContains(t, a.CanReopen(t.Context(), ReopenInput{Session: "s2", WorkflowID: "s2"}), "there is no session s2 to go on with")
 	require.ErrorContains(t, a.CanReopen(t.Context(), ReopenInput{Session: "s1", WorkflowID: "thief"}), "resume it under that ID")
+
+	team := config.Default()
+	canonical, err := team.Canonical()
+	require.NoError(t, err)
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, "sessions/s3/session.json", artifact.Session{Query: "Why?", ConfigHash: team.Hash()}))
+	require.NoError(t, artifact.CreateJSON(t.Context(), b.store, "sessions/s3/config.json", json.RawMessage(canonical)))
+	require.NoError(t, a.CanReopen(t.Context(), ReopenInput{Session: "s3"}), "before its first record, by a command without a server")
 
 	require.NoError(t, artifact.PutJSON(t.Context(), b.store, artifact.InBucket("s1").File(artifact.Deleted), struct{}{}))
 	require.ErrorContains(t, a.CanReopen(t.Context(), ReopenInput{Session: "s1", WorkflowID: "s1"}), "session s1 is being deleted")

@@ -102,6 +102,9 @@ type Prepared struct {
 	// has it.
 	NoShell string `json:"no_shell,omitempty"`
 
+	// Notify lists the receivers that are told of the session.
+	Notify []activities.Receiver `json:"notify,omitempty"`
+
 	// Seal is the number of the ledger file that sealed the ledger for this run of a reopened
 	// session; 0 if the session was never reopened.
 	Seal int `json:"seal,omitempty"`
@@ -138,7 +141,7 @@ type StepResult struct {
 	// has an action.
 	Ended string `json:"ended,omitempty"`
 
-	// Calls lists the calls to the caller's tools whose results the step awaits.
+	// Calls lists the calls to the caller's tools, and the questions to people, that the step waits for.
 	Calls []coordination.Call `json:"calls,omitempty"`
 
 	session.Outcome
@@ -161,6 +164,9 @@ type RecordInput struct {
 
 	// Results are the caller's results for calls to its tools.
 	Results []coordination.ToolResult `json:"results,omitempty"`
+
+	// Replies are the replies to questions to people.
+	Replies []coordination.Reply `json:"replies,omitempty"`
 
 	// Over is true if the session has ended and no step is running.
 	Over bool `json:"over,omitempty"`
@@ -246,6 +252,11 @@ type Presented struct {
 // for this workflow.
 func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
+	p, err := a.prepareSession(ctx, in)
+	return p, a.Tellable(err)
+}
+
+func (a *Activities) prepareSession(ctx context.Context, in PrepareInput) (Prepared, error) {
 	t, err := a.resolveConversation(ctx, &in)
 	if err == nil && in.Conversation != "" {
 		err = a.readConversation(ctx, &in)
@@ -264,13 +275,16 @@ func (a *Activities) Prepare(ctx context.Context, in PrepareInput) (Prepared, er
 			return Prepared{}, activities.Invalid(err)
 		}
 	}
+	layout := artifact.InBucket(in.Session)
+	if err := activities.ReadSource(ctx, a, a.Store, layout.File("session.json"), &in.Material, a.ReadSource); err != nil {
+		return Prepared{}, err
+	}
 	if err := activities.CheckMaterial(ctx, a.Bases(), in.Material); err != nil {
 		return Prepared{}, err
 	}
 	if in.Checks != "" && !t.Orchestrator.RunsChecks() {
 		return Prepared{}, activities.Invalid(errors.New("checks: the team does not run them; set orchestrator.ballot to checks_shown, checks_break_ties or checks_decide"))
 	}
-	layout := artifact.InBucket(in.Session)
 	created, err := a.claimSession(ctx, layout, in, t)
 	if err != nil {
 		return Prepared{}, err
@@ -319,7 +333,7 @@ func (a *Activities) preparedSession(layout artifact.Layout, t config.Team, l ar
 		HeartbeatTimeoutSeconds: int(a.HeartbeatTimeout / time.Second),
 
 		URL:     a.Store.URL(layout.File("session.json")),
-		Offline: t.OfflineKind() != "", Recorded: t.OfflineKind() == config.Recorded,
+		Offline: t.OfflineKind() != "", Recorded: t.OfflineKind() == config.Recorded, Notify: a.Receivers,
 	}
 	if len(c.ClientTools) > 0 {
 		p.Coordination.CallerSeconds = t.Timeouts.ClientToolsTimeoutSeconds

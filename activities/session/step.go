@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 		case err != nil:
 			return StepResult{}, err
 		case ended != nil && ended.Calls != nil:
-			return a.awaitingResult(ctx, run, in.Session, ended.Calls)
+			return a.awaitingResult(ctx, run, in, ended.Calls)
 		case ended != nil:
 			run.KeepTranscript(ctx)
 			return StepResult{
@@ -78,9 +79,6 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 		criteria = drafts.Criteria
 	}
 	run.Depth = session.Depth
-	if run.Ports.Caller, err = callerTools(store, in, session.Caller); err != nil {
-		return err
-	}
 	run.Parks = true
 	// An evaluation does not meet caches that were filled while its answer was made.
 	run.Agent = strings.Join([]string{session.FirstRunID, agent.ID, string(in.Launch.Purpose)}, "/")
@@ -89,6 +87,11 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	if err := run.Equip(ctx, agent); err != nil {
 		return err
 	}
+	run.SetRules(t.Orchestrator.Approvals)
+	if run.Ports.Caller, err = callerTools(store, in, session.Caller); err != nil {
+		return err
+	}
+	addPerson(&run.Ports, store, in, run.Token, t.Orchestrator.AskPerson)
 	m := newStep(run, in, t, agent)
 	if err := a.showMaterial(ctx, run, &m, session.Material); err != nil {
 		return err
@@ -195,7 +198,7 @@ func newStep(run *attempt.Attempt, in StepInput, t config.Team, agent config.Age
 		Layout: artifact.InBucket(in.Session), Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage, Agents: agentsOf(t),
 		SystemMessage: agent.SystemMessage,
 		Files:         agent.Tools.Files || agent.Tools.Shell.On(), Window: run.Ports.Window, Team: t, Bell: run.Look,
-		Scratch: run.Ports.Scratch,
+		Scratch: run.Ports.Scratch, Recorded: true,
 	}
 }
 
@@ -235,9 +238,9 @@ func (a *Activities) examineAnswer(ctx context.Context, in StepInput, c artifact
 	return a.findEqual(ctx, in, c, r)
 }
 
-// awaitingResult returns the result of a step that waits for the caller. The step's journal is kept.
-func (a *Activities) awaitingResult(ctx context.Context, run *attempt.Attempt, session string, awaited []loop.AwaitedCall) (StepResult, error) {
-	calls, err := callsOf(ctx, a.Store, session, awaited)
+// awaitingResult returns the result of a step that waits for the caller or for people. The step's journal is kept.
+func (a *Activities) awaitingResult(ctx context.Context, run *attempt.Attempt, in StepInput, awaited []loop.AwaitedCall) (StepResult, error) {
+	calls, err := a.callsOf(ctx, in, awaited)
 	if err != nil {
 		return StepResult{}, run.Error(err)
 	}
@@ -296,7 +299,8 @@ func callerTools(store artifact.Store, in StepInput, c artifact.Caller) (loop.Ca
 		ID: func(n int) string { return fmt.Sprintf("c%s%s%d", artifact.SessionHash(in.Session), own, n) },
 		Result: func(ctx context.Context, id string) (string, bool, error) {
 			// Only calls of an earlier launch can already have results.
-			return readResult(ctx, store, layout, id, in.Launch.Answered && !strings.Contains(id, own))
+			r, ok, err := readResult[artifact.CallResult](ctx, store, layout.CallResult(id), id, in.Launch.Answered && !strings.Contains(id, own))
+			return r.Content, ok, err
 		},
 	}
 	for _, t := range tools {
@@ -305,43 +309,71 @@ func callerTools(store artifact.Store, in StepInput, c artifact.Caller) (loop.Ca
 	return out, nil
 }
 
+// addPerson lets a step ask people, where it can wait for them and the team has ask_person or rules.
+func addPerson(p *step.Ports, store artifact.Store, in StepInput, token string, asks bool) {
+	if purpose := in.Launch.Purpose; purpose != coordination.Coordinate && purpose != coordination.Present || !asks && !p.Gate.HasRules() {
+		return
+	}
+	layout, own := artifact.InBucket(in.Session), "_"+string(in.Launch.ID)+"_"
+	// The token makes the IDs of a step that begins again different.
+	hash := artifact.SessionHash(in.Session + "\x00" + token)
+	p.Caller.Person = loop.Person{
+		ID: func(n int) string { return fmt.Sprintf("q%s%s%d", hash, own, n) },
+		Answer: func(ctx context.Context, id string) (loop.Answer, bool, error) {
+			r, ok, err := readResult[coordination.Reply](ctx, store, layout.QuestionAnswer(id), id, in.Launch.Answered && !strings.Contains(id, hash+own))
+			return loop.Answer{Text: r.Text, Allow: r.Allow != nil && *r.Allow, Look: r.Look, By: r.By}, ok, err
+		},
+	}
+	if asks {
+		p.Caller.Tools = append(p.Caller.Tools, loop.AskTool())
+	}
+}
+
 // Limits of the wait for a result that is being recorded.
 const (
 	resultPatience = 10 * time.Second
 	resultPoll     = 100 * time.Millisecond
 )
 
-// readResult reads the result of a call. If the result was announced, readResult waits for it.
-func readResult(ctx context.Context, store artifact.Store, layout artifact.Layout, id string, announced bool) (content string, ok bool, err error) {
+// readResult reads the result of a call, or the answer to a question. If it was announced, readResult waits for it.
+func readResult[T any](ctx context.Context, store artifact.Store, key, id string, announced bool) (result T, ok bool, err error) {
 	for deadline := time.Now().Add(resultPatience); ; {
-		r, err := artifact.ReadJSON[artifact.CallResult](ctx, store, layout.CallResult(id))
+		result, err = artifact.ReadJSON[T](ctx, store, key)
 		switch {
 		case err == nil:
-			return r.Content, true, nil
+			return result, true, nil
 		case !errors.Is(err, artifact.ErrNotFound):
-			return "", false, err
+			return result, false, err
 		case !announced:
-			return "", false, nil
+			return result, false, nil
 		case time.Now().After(deadline):
-			return "", false, &step.UnwrittenError{Call: id}
+			return result, false, &step.UnwrittenError{Call: id}
 		}
 		select {
 		case <-ctx.Done():
-			return "", false, context.Cause(ctx)
+			return result, false, context.Cause(ctx)
 		case <-time.After(resultPoll):
 		}
 	}
 }
 
-// callsOf converts calls for the session's state, and stores long arguments.
-func callsOf(ctx context.Context, store artifact.Store, session string, awaited []loop.AwaitedCall) ([]coordination.Call, error) {
-	layout := artifact.InBucket(session)
+// callsOf converts calls for the session's state, and stores questions and long arguments.
+func (a *Activities) callsOf(ctx context.Context, in StepInput, awaited []loop.AwaitedCall) ([]coordination.Call, error) {
+	layout, store := artifact.InBucket(in.Session), a.Store
 	var calls []coordination.Call
-	for _, a := range awaited {
-		c := coordination.Call{ID: a.ID, Name: strings.TrimPrefix(a.Name, clientPrefix), Arguments: a.Arguments, Digest: callDigest(a)}
-		if len(a.Arguments) > maxInline {
-			key := layout.CallArguments(a.ID)
-			if err := activities.CreateOnce(ctx, store, key, artifact.CallArguments{Arguments: a.Arguments}); err != nil {
+	for _, call := range awaited {
+		if call.Question != nil {
+			q := a.questionOf(in.Launch.Agent, call)
+			if err := activities.CreateOnce(ctx, store, layout.Question(q.ID), q); err != nil {
+				return nil, err
+			}
+			calls = append(calls, askOf(q, store.URL(layout.Question(q.ID))))
+			continue
+		}
+		c := coordination.Call{ID: call.ID, Name: strings.TrimPrefix(call.Name, clientPrefix), Arguments: call.Arguments, Digest: callDigest(call)}
+		if len(call.Arguments) > maxInline {
+			key := layout.CallArguments(call.ID)
+			if err := activities.CreateOnce(ctx, store, key, artifact.CallArguments{Arguments: call.Arguments}); err != nil {
 				return nil, err
 			}
 			c.Arguments, c.ArgumentsPath = "", store.URL(key)
@@ -349,6 +381,37 @@ func callsOf(ctx context.Context, store artifact.Store, session string, awaited 
 		calls = append(calls, c)
 	}
 	return calls, nil
+}
+
+// questionOf returns a question as people see it, without secrets.
+func (a *Activities) questionOf(agent string, call loop.AwaitedCall) artifact.Question {
+	clean := func(s string) string {
+		if a.Redact == nil {
+			return s
+		}
+		return string(a.Redact([]byte(s)))
+	}
+	asked := call.Question
+	q := artifact.Question{ID: call.ID, Kind: asked.Kind, Agent: agent, Text: clean(asked.Text), Why: clean(asked.Why), Effect: asked.Effect}
+	for _, o := range asked.Options {
+		q.Options = append(q.Options, clean(o))
+	}
+	if call.Name != loop.AskPerson {
+		q.Tool, q.Arguments = call.Name, clean(call.Arguments)
+	}
+	return q
+}
+
+// askOf returns the call of a question for the session's state. The question as a whole is at a URL.
+func askOf(q artifact.Question, url string) coordination.Call {
+	c := coordination.Call{
+		ID: q.ID, Name: q.Tool, Arguments: q.Arguments, Digest: cmp.Or(q.Effect, artifact.SessionHash(q.Text+"\x00"+strings.Join(q.Options, "\x00"))),
+		Ask: &coordination.Ask{Kind: coordination.AskKind(q.Kind), Text: q.Text, Why: q.Why, Options: q.Options},
+	}
+	if len(q.Arguments) > maxInline {
+		c.Arguments, c.ArgumentsPath = "", url
+	}
+	return c
 }
 
 // callDigest returns a digest of a call's tool and arguments, which does not depend on the order of

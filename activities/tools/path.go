@@ -249,29 +249,20 @@ type fileTools struct {
 }
 
 // fileSchemas compiles the schemas of the file tools once.
-var fileSchemas = sync.OnceValues(func() (map[string]*llm.Schema, error) {
+var fileSchemas = sync.OnceValue(func() map[string]*llm.Schema {
 	schemas := make(map[string]*llm.Schema)
 	for _, t := range llm.FileTools() {
-		s, err := llm.CompileSchema(t)
-		if err != nil {
-			return nil, err
-		}
-		schemas[t.Name] = s
+		schemas[t.Name], _ = llm.CompileSchema(t) // the schemas of built-in tools are valid
 	}
-	return schemas, nil
+	return schemas
 })
 
 func openFiles(dir string) (*fileTools, error) {
-	schemas, err := fileSchemas()
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
-	}
-	f := &fileTools{tools: llm.FileTools(), schemas: schemas}
-	if f.root, err = os.OpenRoot(dir); err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
-	f.mounts = mountsIn(f.root)
-	return f, nil
+	return &fileTools{root: root, mounts: mountsIn(root), tools: llm.FileTools(), schemas: fileSchemas()}, nil
 }
 
 // arguments has the arguments of all file tools. Each tool's schema lists those that it accepts.
@@ -313,7 +304,7 @@ func (f *fileTools) runTool(ctx context.Context, call llm.ToolCall) (out loop.Ou
 	}
 	switch call.Name {
 	case "read_file":
-		return f.readFile(a)
+		return f.readFile(ctx, a)
 	case "write_file":
 		out.Text, err = f.writeFile(a)
 	case "edit_file":
@@ -331,10 +322,7 @@ func (f *fileTools) runTool(ctx context.Context, call llm.ToolCall) (out loop.Ou
 }
 
 func unknownTool(name string, tools []llm.Tool) error {
-	names := make([]string, 0, len(tools))
-	for _, t := range tools {
-		names = append(names, t.Name)
-	}
+	names := text.Each(tools, func(t llm.Tool) string { return t.Name })
 	return refuse("there is no tool %.80q%s", name, llm.SuggestName(name, names))
 }
 

@@ -36,20 +36,15 @@ type Proxy struct {
 	dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 }
 
-// StartProxy serves a listener. Close closes it.
-func StartProxy(l net.Listener, list Destinations) *Proxy {
-	p := newProxy(list)
-	p.startServing(l)
-	return p
-}
-
 // ServeProxy serves a listening socket until Close. It uses a copy of the descriptor.
 func ServeProxy(socket *os.File, list Destinations) (*Proxy, error) {
 	l, err := net.FileListener(socket)
 	if err != nil {
 		return nil, err
 	}
-	return StartProxy(l, list), nil
+	p := newProxy(list)
+	p.startServing(l)
+	return p, nil
 }
 
 func newProxy(list Destinations) *Proxy {
@@ -370,12 +365,7 @@ func isPublic(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || a.Is6() && !global6.Contains(a) {
 		return false
 	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // admits reports whether an address may be dialled for a destination on the list: it is public, or

@@ -2,18 +2,22 @@ package tools
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
+	"conclave/activities/sandbox"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/text"
 )
 
-// readFile shows an image, or lines of a text file followed by a note in brackets that tells how to continue.
-func (f *fileTools) readFile(a arguments) (loop.Output, error) {
+// readFile shows an image, or lines of a text file or of a PDF's text, followed by a note in brackets that tells
+// how to continue.
+func (f *fileTools) readFile(ctx context.Context, a arguments) (loop.Output, error) {
 	name, err := cleanPath(a.Path)
 	if err != nil {
 		return loop.Output{}, err
@@ -36,10 +40,33 @@ func (f *fileTools) readFile(a arguments) (loop.Output, error) {
 		return loop.Output{Text: fmt.Sprintf("[%s is empty]", quote(name))}, nil
 	case llm.Image{Data: head}.Format() != "":
 		return f.showImage(name, in)
+	case sandbox.IsPDF(head):
+		return readPDF(ctx, in, name, info.Size(), a)
+	case isRecording(head):
+		return loop.Output{Text: fmt.Sprintf("[%s is sound or video of %s, which cannot be shown; work from a transcript or pictures of it]", quote(name), text.Size(info.Size()))}, nil
 	case isBinary(head):
 		return loop.Output{Text: fmt.Sprintf("[%s is a binary file of %s; its content is not shown]", quote(name), text.Size(info.Size()))}, nil
 	}
 	shown, err := readText(in, name, info.Size(), a)
+	return loop.Output{Text: shown}, err
+}
+
+// isRecording reports whether content begins as a file of sound or video does.
+func isRecording(head []byte) bool {
+	kind := http.DetectContentType(head)
+	return strings.HasPrefix(kind, "audio/") || strings.HasPrefix(kind, "video/") || kind == "application/ogg" ||
+		len(head) > 2 && head[0] == 0xFF && head[1]&0xE6 == 0xE2 // an MP3 without tags
+}
+
+func readPDF(ctx context.Context, in io.Reader, name string, size int64, a arguments) (loop.Output, error) {
+	content, err := sandbox.ReadPDF(ctx, in)
+	if fault, isFault := errors.AsType[*sandbox.DocumentError](err); isFault {
+		return loop.Output{Text: fmt.Sprintf("[%s is a PDF document that cannot be read: %s]", quote(name), fault.Reason)}, nil
+	}
+	if err != nil {
+		return loop.Output{}, err
+	}
+	shown, err := readText(bufio.NewReaderSize(strings.NewReader(content), 64<<10), name, size, a)
 	return loop.Output{Text: shown}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"os"
 	"strings"
 	"testing"
 
@@ -143,4 +144,24 @@ func TestRead_boundsTheNumberOfImages(t *testing.T) {
 	}
 	require.Equal(t, 20, shown)
 	require.Contains(t, b.output("p.png").Text, "the limit of 20 images in one turn is reached")
+}
+
+func TestRead_showsTheTextOfDocuments(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../sandbox/testdata/browser.pdf")
+	require.NoError(t, err)
+	b := workspace(t, "report", string(document), "cut.pdf", string(document[:5000]))
+	require.Contains(t, b.run("read_file", "path", "report"), "[page 1]\nQuarterly report\n")
+	page := b.run("read_file", "path", "report", "offset", 2, "limit", 1)
+	require.Contains(t, page, "Quarterly report\n[lines 2-2 of report")
+	require.Contains(t, b.run("read_file", "path", "cut.pdf"), "[cut.pdf is a PDF document that cannot be read: it is damaged")
+}
+
+func TestRead_namesSoundAndVideo(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"tagged.mp3": "ID3\x04 tags", "plain.mp3": "\xFF\xFBsound", "a.wav": "RIFF\x24\x08\x00\x00WAVEfmt ", "a.ogg": "OggS\x00", "a.mp4": "\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom",
+	} {
+		require.Contains(t, workspace(t, name, content).run("read_file", "path", name), "sound or video of", name)
+	}
 }

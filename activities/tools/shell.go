@@ -53,10 +53,8 @@ func openShell(o sandbox.Options, workspace string, files *fileTools) (*shell, e
 	s.tool = llm.ShellTool()
 	s.tool.Description = describeShell(s.program, o, files.mounts) + describeMissing(workspace, o.Toolchains)
 	o.Beyond = len(files.mounts) > 1
+	s.schema, _ = llm.CompileSchema(s.tool) // the schemas of built-in tools are valid
 	var err error
-	if s.schema, err = llm.CompileSchema(s.tool); err != nil {
-		return nil, err
-	}
 	if s.box, err = sandbox.Open(o); err != nil {
 		return nil, err
 	}

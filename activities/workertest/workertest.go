@@ -5,6 +5,7 @@ import (
 
 	"conclave/activities"
 	"conclave/activities/tools"
+	"conclave/engine/approval"
 	"conclave/engine/config"
 	"conclave/engine/coordination"
 	"conclave/engine/files/overlay"
@@ -70,6 +71,9 @@ func (w *Worker) Lacks(ctx context.Context, a config.Agent) error {
 
 // Repeatable implements activities.Equipment.
 func (w *Worker) Repeatable(string) bool { return true }
+
+// Gate implements activities.Equipment, without rules of an operator.
+func (w *Worker) Gate(team []approval.Rule) approval.Gate { return approval.NewGate(nil, team, false) }
 
 // Confine implements activities.Equipment.
 func (w *Worker) Confine(ctx context.Context, c check.Confined) (check.Ended, error) {

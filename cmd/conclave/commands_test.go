@@ -36,7 +36,7 @@ func TestShorts(t *testing.T) {
 }
 
 const verbs = `Take Start Follow Show Print List Send Suspend Continue Run Decide Cancel Open Copy Write Store Apply Serve
-	Test Check Ask Measure Compare Generate Make Encrypt Decrypt Remove Report Translate Trust Explain Give Name`
+	Test Check Ask Measure Compare Generate Make Encrypt Decrypt Remove Report Translate Trust Explain Give Name Answer Allow Refuse Say`
 
 // commandsPage lists every command by group.
 func commandsPage(root *cobra.Command) string {

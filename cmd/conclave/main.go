@@ -75,9 +75,9 @@ temporal.toml) they are clients of that cluster.`,
 	root.AddCommand(inputs.Command(c))
 	root.AddCommand(files.PruneCommands(c, kinds)...)
 	root.AddCommand(serve.StackCommands(c, kinds)...)
-	root.AddCommand(serve.Commands(c, kinds)...)
+	root.AddCommand(serve.Commands(c, kinds, start.PreparePipeline)...)
 	root.AddCommand(
-		start.PipelineCommand(c), scenario.Command(c), start.StepCommand(c),
+		start.PipelineCommand(c), start.ScheduleCommand(c), scenario.Command(c), start.StepCommand(c),
 		files.TranscriptCommand(c), files.PullCommand(c), files.ViewCommand(c, kinds), files.ExportCommand(c),
 		teams.Command(c), doctor.ModelsCommand(c), doctor.Command(c, readVersions().ownVersions()),
 		evalCommand(c), doctor.CodecCommand(c), versionCommand(c),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"conclave/engine/approval"
 	"conclave/engine/coordination"
 	"conclave/engine/text"
 )
@@ -181,7 +182,20 @@ func (d *Decoder) checkOrchestrator(key string, t Team) {
 	if usd := o.Budget.MaxCostUSD; usd != nil && *usd == 0 {
 		d.Report(key+".budget.max_cost_usd", "a budget of 0 dollars allows no step; give an amount above 0, or null for no limit")
 	}
+	d.Approvals(key+".approvals", o.Approvals)
+	if at := t.AsksPerson(); at != "" && d.single {
+		d.Report(strings.Replace(at, "orchestrator", key, 1), "an agent that works outside of a session cannot wait for a person; use allow or deny, or ask in a session (`conclave run`)")
+	}
 	d.checkPreparation(key+".coordination", t)
+}
+
+// Approvals reports malformed rules.
+func (d *Decoder) Approvals(key string, rules []approval.Rule) {
+	for i, r := range rules {
+		if at, fault := r.Check(); fault != nil {
+			d.Report(itemKey(key, i)+"."+at, "%v", fault)
+		}
+	}
 }
 
 func (d *Decoder) checkPresenter(key string, t Team) {

@@ -106,6 +106,10 @@ func (d *Decoder) decodeValue(n *yaml.Node, key string, v reflect.Value, r rule)
 		d.decodeList(n, key, v, r)
 	case v.Kind() == reflect.Map:
 		d.decodeMap(n, key, v)
+	case v.Kind() == reflect.Interface:
+		if value := d.decodeAny(n, key); value != nil {
+			v.Set(reflect.ValueOf(value))
+		}
 	case v.Kind() == reflect.Bool && kindOf(n) != boolean:
 		d.reportType(n, key, "true or false")
 	case v.Kind() == reflect.Bool:
@@ -274,12 +278,8 @@ func (d *Decoder) decodeMap(n *yaml.Node, key string, v reflect.Value) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
-		itemKey, element := joinKey(key, f.Key.Value), withDefaults(v.Type().Elem())
-		if element.Kind() != reflect.Interface {
-			d.decodeValue(f.Value, itemKey, element, rule{})
-		} else if value := d.decodeAny(f.Value, itemKey); value != nil {
-			element.Set(reflect.ValueOf(value))
-		}
+		element := withDefaults(v.Type().Elem())
+		d.decodeValue(f.Value, joinKey(key, f.Key.Value), element, rule{})
 		v.SetMapIndex(reflect.ValueOf(f.Key.Value), element)
 	}
 }
@@ -310,13 +310,21 @@ func keyPattern(key string) string { return listIndex.ReplaceAllString(key, "[]"
 // variableName matches names of environment variables.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// checkVariable checks the name of an API key's variable. Messages do not repeat
-// it, since it could be the key itself.
+// checkVariable checks the name of an API key's variable.
 func (d *Decoder) checkVariable(key, name string) {
 	const example = "it takes the name of an environment variable, ending in _KEY or _TOKEN, such as OPENAI_API_KEY"
+	d.Variable(key, name, example)
+	if !strings.HasSuffix(name, "_KEY") && !strings.HasSuffix(name, "_TOKEN") {
+		d.Report(key, "the variable's name must end in _KEY or _TOKEN (not shown, it could be a key); %s", example)
+	}
+}
+
+// Variable checks the name of a secret's variable. Messages do not repeat it, since it could be
+// the secret itself. The example is the remedy.
+func (d *Decoder) Variable(key, name, example string) {
 	upper := strings.ToUpper(name)
 	switch {
-	case text.LooksSecret(name):
+	case text.LooksSecret(name), strings.HasPrefix(name, "whsec_"):
 		d.Report(key, "this looks like an API key (not shown), which does not belong in a configuration; %s", example)
 	case strings.HasPrefix(name, "$"):
 		d.Report(key, "a variable's value, and a key does not belong in a configuration; write the variable's name alone, without $")
@@ -324,8 +332,6 @@ func (d *Decoder) checkVariable(key, name string) {
 		d.Report(key, "not the name of an environment variable (not shown, it could be a key); %s", example)
 	case strings.HasPrefix(upper, "AWS_"), strings.HasPrefix(upper, "TEMPORAL_"):
 		d.Report(key, "the variables AWS_… and TEMPORAL_… belong to the worker and are never sent anywhere else; name a variable that was made for this")
-	case !strings.HasSuffix(name, "_KEY") && !strings.HasSuffix(name, "_TOKEN"):
-		d.Report(key, "the variable's name must end in _KEY or _TOKEN (not shown, it could be a key); %s", example)
 	}
 }
 

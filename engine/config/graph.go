@@ -8,6 +8,7 @@ import (
 
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
+	"conclave/engine/text"
 )
 
 // maxSteps is the largest number of steps of a graph.
@@ -35,6 +36,9 @@ func (g *graphCheck) checkSteps() {
 	case !slices.Contains(g.names, p.Start):
 		g.Name("start", p.Start, "a step", g.names)
 	}
+	if p.Result != "" && !slices.Contains(g.names, p.Result) {
+		g.Name("result", p.Result, "a step", g.names)
+	}
 	for i, s := range p.Steps {
 		key := itemKey("steps", i)
 		if g.invalid[key+".kind"] {
@@ -45,6 +49,7 @@ func (g *graphCheck) checkSteps() {
 		g.checkNext(key, s)
 		g.checkStepLimits(key, s)
 		g.checkStepTools(key, s)
+		g.checkTemplates(key, s)
 		switch s.Kind {
 		case pipeline.Agent:
 			g.checkPlayer(key, s)
@@ -126,17 +131,14 @@ func (g *graphCheck) checkNext(key string, s PipelineStep) {
 		}
 		g.checkCondition(at+".when", s, b.When)
 		unread := g.invalid[at+".when"] || g.invalid[at+".when.status"]
-		if b.When == (condition{}) && !unread && i < len(s.Next)-1 && !s.Next[i+1].When.namesFailure() {
+		if reflect.ValueOf(b.When).IsZero() && !unread && i < len(s.Next)-1 && !s.Next[i+1].When.namesFailure() {
 			g.Report(itemKey(key+".next", i+1), "never reached: the rule before it matches every status; put that one last")
 		}
 	}
 }
 
 func (g *graphCheck) checkPlayer(key string, s PipelineStep) {
-	var ids []string
-	for _, a := range g.pipeline.Agents {
-		ids = append(ids, a.ID)
-	}
+	ids := text.Each(g.pipeline.Agents, func(a Agent) string { return a.ID })
 	switch {
 	case len(ids) == 0 && !g.invalid["agents"]:
 		g.Report(key, "the step needs an agent, and the pipeline has none; list one under agents")
@@ -184,4 +186,91 @@ func (g *graphCheck) checkTool(key, tool string, a Agent) {
 	case !slices.Contains(names, tool):
 		g.Name(key, tool, fmt.Sprintf("a tool of agent %s", a.ID), names)
 	}
+}
+
+// checkTemplates checks the fields in the texts of a step: what they name exists.
+func (g *graphCheck) checkTemplates(key string, s PipelineStep) {
+	if s.End != "" && !agentID.MatchString(s.End) {
+		g.Report(key+".end", "%s is no end: %s", quoteSafely(s.End), idForm)
+	}
+	g.checkTemplate(key+".prompt", s.Prompt)
+	for i, use := range s.Calls {
+		eachText(use.Args, func(content string) { g.checkTemplate(itemKey(key+".calls", i)+".args", content) })
+		if command, _ := use.Args["command"].(string); use.Tool == llm.RunCommand {
+			t, _ := pipeline.ReadTemplate(command) // reported above
+			if f := t.FieldInQuotes(); f != nil {
+				g.Report(itemKey(key+".calls", i)+".args.command", "{{ %s }} stands within quotes or after <<; a value becomes one quoted word, so let it stand alone", f)
+			}
+		}
+	}
+}
+
+func (g *graphCheck) checkTemplate(key, content string) {
+	t, err := pipeline.ReadTemplate(content)
+	if err != nil {
+		g.Report(key, "%v", err)
+		return
+	}
+	for _, f := range t.Fields() {
+		if why := g.refuseField(f); why != "" {
+			g.Report(key, "{{ %s }} %s", f, why)
+		}
+	}
+}
+
+// refuseField returns the reason why a field can name no value.
+func (g *graphCheck) refuseField(f pipeline.Field) string {
+	switch path := f.Path; {
+	case path[0] == pipeline.RequestValue && len(path) > 1:
+		return "names a part of a text; give .request"
+	case path[0] == pipeline.RequestValue:
+	case path[0] == pipeline.InputsValue && (g.pipeline.Inputs == nil || !g.pipeline.Inputs.CanHave(path[1:])):
+		return "is no input; give the pipeline a schema that has it, as inputs"
+	case path[0] == pipeline.InputsValue:
+	case len(path) < 3 || path[2] != "text" && path[2] != "output" || path[2] == "text" && len(path) > 3:
+		return "names no value of a step; give .steps.NAME.text or .steps.NAME.output.PATH"
+	default:
+		s, ok := g.pipeline.Step(path[1])
+		switch {
+		case !ok:
+			return "names no step; the steps are " + strings.Join(g.names, ", ")
+		case path[2] == "output" && (s.Output == nil || !s.Output.CanHave(path[3:])):
+			return "is no part of the step's output; give the step a schema that has it, as output"
+		}
+	}
+	return ""
+}
+
+// eachText calls do with every text in arguments.
+func eachText(value any, do func(string)) {
+	switch v := value.(type) {
+	case string:
+		do(v)
+	case []any:
+		for _, item := range v {
+			eachText(item, do)
+		}
+	case map[string]any:
+		for _, item := range v {
+			eachText(item, do)
+		}
+	}
+}
+
+// Reads returns the steps whose values the templates of the step name.
+func (s PipelineStep) Reads() (names []string) {
+	read := func(content string) {
+		t, _ := pipeline.ReadTemplate(content) // checked with the definition
+		for _, f := range t.Fields() {
+			if name := f.Step(); name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	read(s.Prompt)
+	for _, use := range s.Calls {
+		eachText(use.Args, read)
+	}
+	slices.Sort(names)
+	return names
 }

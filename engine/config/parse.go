@@ -195,10 +195,7 @@ const maxShown = 50
 
 // Error lists the problems, one per line.
 func (ps Problems) Error() string {
-	var lines []string
-	for _, p := range ps[:min(len(ps), maxShown)] {
-		lines = append(lines, p.Error())
-	}
+	lines := text.Each(ps[:min(len(ps), maxShown)], problem.Error)
 	if more := len(ps) - maxShown; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more problems", more))
 	}

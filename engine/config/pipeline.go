@@ -3,8 +3,11 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
@@ -18,6 +21,9 @@ type Pipeline struct {
 	Agents []Agent        `json:"agents,omitempty" doc:"The agents that the steps name, as in a team."`
 	Steps  []PipelineStep `json:"steps" doc:"The steps of the graph."`
 	Limits pipelineLimits `json:"limits" doc:"Bounds that end an endless run."`
+
+	Inputs *llm.DataSchema `json:"inputs,omitempty" doc:"A JSON Schema, of type object, of the inputs of a run, which templates name as {{ .inputs.NAME }}. null: a run has a request alone."`
+	Result string          `json:"result,omitempty" doc:"The step whose newest text is that of the run; without one it is the last step's."`
 
 	OnStepFailure string `json:"on_step_failure" default:"stop" enum:"stop,park" doc:"When a step fails for good and no rule names its failure: stop ends the run with the status error; park waits for retry or cancel."`
 }
@@ -46,18 +52,43 @@ type visits struct {
 	Then  string `json:"then,omitempty" doc:"The step that is entered instead after that; without one the run ends."`
 }
 
+// retry tries a step again.
+type retry struct {
+	Attempts       int      `json:"attempts" default:"2" min:"2" max:"100" doc:"How often the step is tried in one visit, the first time included."`
+	BackoffSeconds float64  `json:"backoff_seconds" default:"0" min:"0" max:"3600" doc:"The wait before the second try, in seconds; each wait is twice as long as the one before, at most an hour."`
+	On             []string `json:"on,omitempty" enum:"error,max_iterations,cancelled" doc:"The ends after which the step is tried again, without any: error; cancelled is that of a session."`
+}
+
+// Policy returns the retry of the pipeline.
+func (r *retry) Policy() pipeline.Retries {
+	if r == nil {
+		return pipeline.Retries{}
+	}
+	p := pipeline.Retries{Attempts: r.Attempts, Seconds: r.BackoffSeconds}
+	for _, status := range r.On {
+		p.On = append(p.On, pipeline.Status(status))
+	}
+	if len(p.On) == 0 {
+		p.On = []pipeline.Status{pipeline.Failed}
+	}
+	return p
+}
+
 // PipelineStep is one step of a graph.
 type PipelineStep struct {
-	Name          string        `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
-	Kind          pipeline.Kind `json:"kind" default:"agent" enum:"agent,tools,session" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text."`
-	Agent         string        `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
-	Prompt        string        `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
-	Destinations  []string      `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
-	Next          []branch      `json:"next,omitempty" single:"true" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
-	MaxIterations int           `json:"max_iterations" default:"50" min:"1" max:"10000" doc:"How many model calls the step can make in one visit, those after a call it made included."`
-	MaxVisits     *visits       `json:"max_visits,omitempty" doc:"How often the step is entered, and the step that takes its place after that: {count: 3, then: STEP}. null: no limit."`
-	Limits        StepLimits    `json:"limits,omitzero" doc:"Limits of all visits of the step together."`
-	History       history       `json:"history" default:"none" enum:"all,last,none" booleans:"all,none" doc:"Which texts of the steps before it the step is shown: all of them, the last of every step, or none. true is all, false is none."`
+	Name          string          `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
+	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text."`
+	Agent         string          `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
+	Prompt        string          `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
+	Destinations  []string        `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
+	Next          []branch        `json:"next,omitempty" single:"true" shorthand:"to" doc:"Where the run goes on when the step has ended and no caller waits for it: a step, or a list of {when: {status: max_iterations}, to: STEP}, of which the first match counts."`
+	MaxIterations int             `json:"max_iterations" default:"50" min:"1" max:"10000" doc:"How many model calls the step can make in one visit, those after a call it made included."`
+	MaxVisits     *visits         `json:"max_visits,omitempty" doc:"How often the step is entered, and the step that takes its place after that: {count: 3, then: STEP}. null: no limit."`
+	Limits        StepLimits      `json:"limits,omitzero" doc:"Limits of all visits of the step together."`
+	Output        *llm.DataSchema `json:"output,omitempty" doc:"A JSON Schema of the step's output, which templates name as {{ .steps.NAME.output }}: an agent ends the step with submit_output, a team decides on data, a tools step prints JSON. null: the step has a text alone."`
+	End           string          `json:"end,omitempty" doc:"How a run that ends with this step has ended, in a word of your own, such as escalated."`
+	Retry         *retry          `json:"retry,omitempty" doc:"How often the step is tried again when it ends badly, before its rules are looked at: {attempts: 3, backoff_seconds: 20, on: [error]}. null: never."`
+	History       history         `json:"history" default:"none" enum:"all,last,none" booleans:"all,none" doc:"Which texts of the steps before it the step is shown: all of them, the last of every step, or none. true is all, false is none."`
 
 	Tools      *builtinTools `json:"tools,omitempty" doc:"The built-in tools of the step, in place of its agent's."`
 	MCPServers *[]MCPServer  `json:"mcp_servers,omitempty" shorthand:"name" doc:"The MCP servers of the step, in place of its agent's, in the same form."`
@@ -82,13 +113,13 @@ func (s PipelineStep) MarshalJSON() ([]byte, error) {
 // StopsAtFailure reports whether a failed call fails the step.
 func (s PipelineStep) StopsAtFailure() bool { return s.OnToolError == failOnToolError }
 
-// Patterns returns text_matches of each next rule.
-func (s PipelineStep) Patterns() []string {
-	var patterns []string
+// Contents returns the conditions of each next rule on the step's content.
+func (s PipelineStep) Contents() []pipeline.Content {
+	var all []pipeline.Content
 	for _, b := range s.Next {
-		patterns = append(patterns, b.When.TextMatches)
+		all = append(all, pipeline.Content{TextMatches: b.When.TextMatches, Output: b.When.Output})
 	}
-	return patterns
+	return all
 }
 
 // branch is one rule that leads to the next step.
@@ -100,7 +131,7 @@ type branch struct {
 // Rule returns the rule of the pipeline.
 func (b branch) Rule() pipeline.Branch {
 	return pipeline.Branch{
-		When: pipeline.Status(b.When.Status), ExitCode: b.When.ExitCode, Failed: b.When.Failed, TextMatches: b.When.TextMatches, To: b.To,
+		When: pipeline.Status(b.When.Status), ExitCode: b.When.ExitCode, Failed: b.When.Failed, TextMatches: b.When.TextMatches, Output: len(b.When.Output) > 0, To: b.To,
 	}
 }
 
@@ -110,6 +141,8 @@ type condition struct {
 	ExitCode    *int   `json:"exit_code,omitempty" min:"0" max:"255" doc:"The exit code of the commands of a tools step: the first other than 0, else 0."`
 	Failed      *bool  `json:"failed,omitempty" doc:"Whether the step, or a tool call of a tools step, failed."`
 	TextMatches string `json:"text_matches,omitempty" doc:"A regular expression (RE2) that matches the step's text somewhere."`
+
+	Output map[string]pipeline.Match `json:"output,omitempty" doc:"Conditions on parts of the step's output, by their paths: {verdict: {in: [reject, unsure]}, files.0.lines: {above: 100}}."`
 }
 
 // history is a pipeline.Policy as written in files.
@@ -147,6 +180,24 @@ func (h history) Policy() pipeline.Policy {
 type toolUse struct {
 	Tool string         `json:"tool" doc:"The tool's name."`
 	Args map[string]any `json:"args,omitempty" doc:"The arguments of the call."`
+}
+
+// ReadInputs returns the inputs of a run, which fit the pipeline's schema; nil for a pipeline without inputs.
+func (p Pipeline) ReadInputs(given json.RawMessage) (json.RawMessage, error) {
+	none := len(given) == 0 || string(given) == "null"
+	switch {
+	case p.Inputs == nil && none:
+		return nil, nil
+	case p.Inputs == nil:
+		return nil, errors.New("the pipeline takes no inputs; leave them out, or give the pipeline their schema, as inputs")
+	case none:
+		given = json.RawMessage("{}")
+	}
+	d, err := p.Inputs.Read(given)
+	if err != nil {
+		return nil, fmt.Errorf("the inputs do not fit the pipeline's schema: %w", err)
+	}
+	return d.JSON, nil
 }
 
 // Step returns the step with the given name.
@@ -342,6 +393,17 @@ func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) 
 	}
 	if _, err := regexp.Compile(when.TextMatches); err != nil {
 		g.Report(key+".text_matches", "not a regular expression (RE2): %v", err)
+	}
+	for path, match := range when.Output {
+		at := joinKey(key+".output", path)
+		switch _, err := regexp.Compile(match.Matches); {
+		case s.Output == nil:
+			g.Report(key+".output", "the step has no output; give it a schema, as output")
+		case !s.Output.CanHave(strings.Split(path, ".")):
+			g.Report(at, "the schema of the step's output has no %s", quoteSafely(path))
+		case err != nil:
+			g.Report(at+".matches", "not a regular expression (RE2): %v", err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"conclave/engine/coordination"
+	"conclave/engine/text"
 )
 
 // preparation configures the preparations before the agents begin and the evaluation of rounds.
@@ -220,9 +221,5 @@ func PresetNamed(name string) (Preset, bool) {
 
 func presetNames() []string {
 	files, _ := fs.Glob(presetFiles, "presets/*.yaml") // the pattern is well-formed
-	names := make([]string, 0, len(files))
-	for _, file := range files {
-		names = append(names, strings.TrimSuffix(strings.TrimPrefix(file, "presets/"), ".yaml"))
-	}
-	return names
+	return text.Each(files, func(file string) string { return strings.TrimSuffix(strings.TrimPrefix(file, "presets/"), ".yaml") })
 }

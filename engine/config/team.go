@@ -9,7 +9,9 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 
+	"conclave/engine/approval"
 	"conclave/engine/coordination"
 	"conclave/engine/llm"
 )
@@ -109,51 +111,56 @@ func (t Team) WithShell(s Shell) Team {
 
 // Orchestrator configures how a team comes to a decision.
 type Orchestrator struct {
-	CoordinationMode                               string      `json:"coordination_mode" default:"voting" enum:"voting,decomposition" doc:"voting: every agent answers the query and the team votes; decomposition: every agent owns a part of the work, its subtask, and says when it is done; a presenter joins the parts."`
-	Pacing                                         string      `json:"pacing" default:"rounds" enum:"rounds,continuous" doc:"rounds: a wave of steps waits for the one before; continuous: an agent goes on as soon as it has something new to see."`
-	UpdateMode                                     string      `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject shows them at its next safe point, restart ends its step there and begins it again."`
-	OnSplit                                        string      `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"When all votes are fresh and no answer has the majority: revote repeats the vote, plurality takes the answer with most votes, fail fails the session."`
-	MaxRevotes                                     int         `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
-	MaxStepsPerAgent                               int         `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with the answers it has."`
-	MaxRounds                                      *int        `json:"max_rounds,omitempty" min:"1" doc:"How many rounds the team may take; in the last one an agent with an answer can only vote, and 1 decides by the first answers alone. With continuous pacing each agent counts its own rounds. They are counted anew when an agent joins a staged team. null: any number."`
-	MaxModelCallsPerStep                           int         `json:"max_model_calls_per_step,omitzero" default:"200" min:"1" doc:"How many model calls a step may make; at 90 percent its agent is asked to finish."`
-	ThinkFirst                                     string      `json:"think_first,omitzero" default:"auto" enum:"auto,on,off" doc:"Whether prompts ask agents to work out a reply in text before they call a tool. auto: models that are not known to reason by themselves."`
-	TextAnswers                                    string      `json:"text_answers,omitzero" default:"auto" enum:"auto,always,never" doc:"Whether text without a tool call counts. auto: where only an answer is open, a model that called nothing is asked for plain text, which is then its answer; always: it counts unasked, and an agent without other tools is offered none where a single action is open; never: an answer is always a call. Except with never, a reply of one label alone is a vote."`
-	VotingSensitivity                              string      `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of improving on the answers. lenient: the best answer does the task; balanced: it does all of the task, and nothing substantial is left to improve; strict: a hard search for improvements found nothing that matters; checklist_gated: a scored checklist of criteria decides."`
-	DisableInjection                               bool        `json:"disable_injection" default:"false" doc:"Do not show new answers to an agent at work: it sees them at its next step. peer_visibility none hides them from its next steps as well."`
-	PeerVisibility                                 string      `json:"peer_visibility,omitzero" default:"all" enum:"all,none" doc:"none: every agent first refines its own answer alone, until it votes for it or has given max_new_answers_per_agent; when all have, everybody is shown all answers and votes. No effect in decomposition."`
-	AllowSoloRefinement                            bool        `json:"allow_solo_refinement,omitzero" default:"false" doc:"With continuous pacing, let an agent that has nothing new to see work on at its answer, as far ahead as fairness_lead_cap_answers allows."`
-	FairnessEnabled                                bool        `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and limit updates: the two keys below hold only with it."`
-	FairnessLeadCapAnswers                         int         `json:"fairness_lead_cap_answers" default:"2" min:"0" doc:"How many answers an agent may be ahead of the slowest one still at work, counting the answer it is about to give; 0: never ahead. First answers are exempt."`
-	MaxMidstreamInjectionsPerRound                 int         `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step receives at most while it works."`
-	DeferPeerUpdatesUntilRestart                   bool        `json:"defer_peer_updates_until_restart" default:"false" doc:"Keep the new answers of others for an agent's next step."`
-	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool       `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true still shows new answers to an agent at work until its first accepted checklist; null: as false."`
-	MaxNewAnswersPerAgent                          *int        `json:"max_new_answers_per_agent" min:"1" doc:"How many answers an agent may give; then it votes. In decomposition: how many in a row without anything new from the others; then it is done. null: any number."`
-	MaxNewAnswersGlobal                            *int        `json:"max_new_answers_global" min:"1" doc:"How many answers the team may give together; then it votes, or in decomposition is done. null: any number."`
-	DeferVotingUntilAllAnswered                    bool        `json:"defer_voting_until_all_answered" default:"false" doc:"Offer no vote before every active agent has answered."`
-	AnswerNoveltyRequirement                       string      `json:"answer_novelty_requirement" default:"lenient" enum:"lenient,balanced,strict" doc:"How different a new answer has to be from the existing ones. lenient: not the same text with the same files; balanced: at most 70 percent of the words in common; strict: at most 50 percent."`
-	MaxChecklistCallsPerRound                      int         `json:"max_checklist_calls_per_round" default:"1" min:"1" doc:"How many accepted checklists a step may submit. Only with checklist_gated."`
-	ChecklistFirstAnswer                           bool        `json:"checklist_first_answer" default:"false" doc:"Offer the checklist before the first answer too. Only with checklist_gated."`
-	Agree                                          string      `json:"agree,omitzero" enum:"exact,normalized,judge,data" doc:"When two answers are equal. The default is data with an answer_schema, and else normalized. data: the same values, field by field, where numbers are decimals and texts are in NFC; files are not compared; without data as normalized. normalized: the same after NFKC and case folding, with white space collapsed and without closing punctuation; exact: byte for byte. Where all have a last line ANSWER: …, that line alone is compared, otherwise the files, too. judge: the model of agree_judge says so, for answers of sessions whose files are equal; in step mode it is normalized. Votes for equal answers that were given independently count together where no majority decides."`
-	AgreeJudge                                     agreeJudge  `json:"agree_judge,omitzero" doc:"The model that finds equal answers with agree: judge."`
-	ShowAgreement                                  bool        `json:"show_agreement" default:"true" doc:"Tell voters which answers are equal, and how many agents gave each."`
-	DecideWhen                                     string      `json:"decide_when,omitzero" default:"all" enum:"all,quorum" doc:"all: the team decides when every vote is in; quorum: as soon as more than half of the active agents have voted for one answer and no vote still out can change that. Steps that still run are cancelled, and their answers are not waited for."`
-	QuorumGraceSeconds                             int         `json:"quorum_grace_seconds" default:"30" min:"0" max:"31536000" doc:"How long a quorum waits for agents that still work on their first answer."`
-	TeamSize                                       teamSize    `json:"team_size,omitzero" doc:"How many agents begin, and how many join when no majority agrees. No effect in decomposition."`
-	EarlyAgreement                                 bool        `json:"early_agreement,omitzero" default:"false" doc:"When more than half of the agents have given equal first answers, decide for it without a vote. No effect in decomposition and with peer_visibility none."`
-	Ballot                                         string      `json:"ballot,omitzero" default:"text" enum:"text,checks_shown,checks_break_ties,checks_decide" doc:"The part of checks in a vote. text: none; checks_shown: voters are shown which answers pass them; checks_break_ties: they decide between answers with as many votes; checks_decide: the votes decide only between answers that pass as many."`
-	BallotConfidence                               bool        `json:"ballot_confidence,omitzero" default:"false" doc:"Let voters say how sure they are, from 0 to 1. Their confidence is reported and decides nothing."`
-	ShowChecks                                     bool        `json:"show_checks,omitzero" default:"false" doc:"Show the checks of --checks to the agents."`
-	ActWhen                                        actWhen     `json:"act_when,omitzero" doc:"When a decision is good enough to act on."`
-	SkipVoting                                     bool        `json:"skip_voting" default:"false" doc:"End when every active agent has answered, without a vote. No effect in decomposition, which has no vote."`
-	SkipFinalPresentation                          bool        `json:"skip_final_presentation" default:"false" doc:"Make no presenting step where an answer can stand as it is: with winner_reuse, in decomposition too, and with skip_voting. Otherwise winner_present and synthesize still present."`
-	FinalAnswerStrategy                            string      `json:"final_answer_strategy" default:"winner_reuse" enum:"winner_reuse,winner_present,synthesize" doc:"How the final answer is made: winner_reuse takes the winning answer as it is, winner_present has its author present it, synthesize joins it with the strengths of the others. Decomposition always joins the parts, unless skip_final_presentation is set. With synthesize, max_new_answers_per_agent 1 and voting not deferred, several agents answer once and nobody votes."`
-	PresenterAgent                                 *string     `json:"presenter_agent" doc:"The agent that presents the final answer where it is presented, and judges it where it is judged; where nobody votes, its answer stands. null: the winner; in decomposition the agent configured last; elsewhere without a vote the first one with an answer."`
-	MaxOrchestrationRestarts                       int         `json:"max_orchestration_restarts" default:"0" min:"0" doc:"How often the team may begin again after judging its final answer; 0: the answer is not judged."`
-	OnAgentFailure                                 string      `json:"on_agent_failure" default:"continue" enum:"continue,park,fail" doc:"When an agent fails: continue: the rest decide; park: the session waits for a person to retry, finish or cancel it; fail: the session fails."`
-	MinActiveAgents                                int         `json:"min_active_agents,omitzero" default:"1" min:"1" doc:"With fewer active agents nothing is decided by vote: the session parks where on_agent_failure is park, otherwise it fails."`
-	Budget                                         budget      `json:"budget" doc:"Spending limits of a session; at a limit it decides with the answers it has."`
-	Coordination                                   preparation `json:"coordination" doc:"Preparations before the agents begin, and the evaluation of rounds."`
+	CoordinationMode                               string          `json:"coordination_mode" default:"voting" enum:"voting,decomposition" doc:"voting: every agent answers the query and the team votes; decomposition: every agent owns a part of the work, its subtask, and says when it is done; a presenter joins the parts."`
+	Pacing                                         string          `json:"pacing" default:"rounds" enum:"rounds,continuous" doc:"rounds: a wave of steps waits for the one before; continuous: an agent goes on as soon as it has something new to see."`
+	UpdateMode                                     string          `json:"update_mode" default:"inject" enum:"inject,restart" doc:"How an agent at work learns of new answers: inject shows them at its next safe point, restart ends its step there and begins it again."`
+	OnSplit                                        string          `json:"on_split" default:"revote" enum:"revote,plurality,fail" doc:"When all votes are fresh and no answer has the majority: revote repeats the vote, plurality takes the answer with most votes, fail fails the session."`
+	MaxRevotes                                     int             `json:"max_revotes" default:"1" min:"0" doc:"How often a session repeats a split vote before the plurality decides."`
+	MaxStepsPerAgent                               int             `json:"max_steps_per_agent" default:"12" min:"1" doc:"How many steps an agent may take; at the limit the session decides with the answers it has."`
+	MaxRounds                                      *int            `json:"max_rounds,omitempty" min:"1" doc:"How many rounds the team may take; in the last one an agent with an answer can only vote, and 1 decides by the first answers alone. With continuous pacing each agent counts its own rounds. They are counted anew when an agent joins a staged team. null: any number."`
+	MaxModelCallsPerStep                           int             `json:"max_model_calls_per_step,omitzero" default:"200" min:"1" doc:"How many model calls a step may make; at 90 percent its agent is asked to finish."`
+	ThinkFirst                                     string          `json:"think_first,omitzero" default:"auto" enum:"auto,on,off" doc:"Whether prompts ask agents to work out a reply in text before they call a tool. auto: models that are not known to reason by themselves."`
+	TextAnswers                                    string          `json:"text_answers,omitzero" default:"auto" enum:"auto,always,never" doc:"Whether text without a tool call counts. auto: where only an answer is open, a model that called nothing is asked for plain text, which is then its answer; always: it counts unasked, and an agent without other tools is offered none where a single action is open; never: an answer is always a call. Except with never, a reply of one label alone is a vote."`
+	VotingSensitivity                              string          `json:"voting_sensitivity" default:"lenient" enum:"lenient,balanced,strict,checklist_gated" doc:"When an agent votes instead of improving on the answers. lenient: the best answer does the task; balanced: it does all of the task, and nothing substantial is left to improve; strict: a hard search for improvements found nothing that matters; checklist_gated: a scored checklist of criteria decides."`
+	DisableInjection                               bool            `json:"disable_injection" default:"false" doc:"Do not show new answers to an agent at work: it sees them at its next step. peer_visibility none hides them from its next steps as well."`
+	PeerVisibility                                 string          `json:"peer_visibility,omitzero" default:"all" enum:"all,none" doc:"none: every agent first refines its own answer alone, until it votes for it or has given max_new_answers_per_agent; when all have, everybody is shown all answers and votes. No effect in decomposition."`
+	AllowSoloRefinement                            bool            `json:"allow_solo_refinement,omitzero" default:"false" doc:"With continuous pacing, let an agent that has nothing new to see work on at its answer, as far ahead as fairness_lead_cap_answers allows."`
+	FairnessEnabled                                bool            `json:"fairness_enabled" default:"true" doc:"Keep fast agents from running ahead of slow ones, and limit updates: the two keys below hold only with it."`
+	FairnessLeadCapAnswers                         int             `json:"fairness_lead_cap_answers" default:"2" min:"0" doc:"How many answers an agent may be ahead of the slowest one still at work, counting the answer it is about to give; 0: never ahead. First answers are exempt."`
+	MaxMidstreamInjectionsPerRound                 int             `json:"max_midstream_injections_per_round" default:"2" min:"1" doc:"How many new answers of others a step receives at most while it works."`
+	DeferPeerUpdatesUntilRestart                   bool            `json:"defer_peer_updates_until_restart" default:"false" doc:"Keep the new answers of others for an agent's next step."`
+	AllowMidstreamPeerUpdatesBeforeChecklistSubmit *bool           `json:"allow_midstream_peer_updates_before_checklist_submit" doc:"With checklist_gated and defer_peer_updates_until_restart: true still shows new answers to an agent at work until its first accepted checklist; null: as false."`
+	MaxNewAnswersPerAgent                          *int            `json:"max_new_answers_per_agent" min:"1" doc:"How many answers an agent may give; then it votes. In decomposition: how many in a row without anything new from the others; then it is done. null: any number."`
+	MaxNewAnswersGlobal                            *int            `json:"max_new_answers_global" min:"1" doc:"How many answers the team may give together; then it votes, or in decomposition is done. null: any number."`
+	DeferVotingUntilAllAnswered                    bool            `json:"defer_voting_until_all_answered" default:"false" doc:"Offer no vote before every active agent has answered."`
+	AnswerNoveltyRequirement                       string          `json:"answer_novelty_requirement" default:"lenient" enum:"lenient,balanced,strict" doc:"How different a new answer has to be from the existing ones. lenient: not the same text with the same files; balanced: at most 70 percent of the words in common; strict: at most 50 percent."`
+	MaxChecklistCallsPerRound                      int             `json:"max_checklist_calls_per_round" default:"1" min:"1" doc:"How many accepted checklists a step may submit. Only with checklist_gated."`
+	ChecklistFirstAnswer                           bool            `json:"checklist_first_answer" default:"false" doc:"Offer the checklist before the first answer too. Only with checklist_gated."`
+	Agree                                          string          `json:"agree,omitzero" enum:"exact,normalized,judge,data" doc:"When two answers are equal. The default is data with an answer_schema, and else normalized. data: the same values, field by field, where numbers are decimals and texts are in NFC; files are not compared; without data as normalized. normalized: the same after NFKC and case folding, with white space collapsed and without closing punctuation; exact: byte for byte. Where all have a last line ANSWER: …, that line alone is compared, otherwise the files, too. judge: the model of agree_judge says so, for answers of sessions whose files are equal; in step mode it is normalized. Votes for equal answers that were given independently count together where no majority decides."`
+	AgreeJudge                                     agreeJudge      `json:"agree_judge,omitzero" doc:"The model that finds equal answers with agree: judge."`
+	ShowAgreement                                  bool            `json:"show_agreement" default:"true" doc:"Tell voters which answers are equal, and how many agents gave each."`
+	DecideWhen                                     string          `json:"decide_when,omitzero" default:"all" enum:"all,quorum" doc:"all: the team decides when every vote is in; quorum: as soon as more than half of the active agents have voted for one answer and no vote still out can change that. Steps that still run are cancelled, and their answers are not waited for."`
+	QuorumGraceSeconds                             int             `json:"quorum_grace_seconds" default:"30" min:"0" max:"31536000" doc:"How long a quorum waits for agents that still work on their first answer."`
+	TeamSize                                       teamSize        `json:"team_size,omitzero" doc:"How many agents begin, and how many join when no majority agrees. No effect in decomposition."`
+	EarlyAgreement                                 bool            `json:"early_agreement,omitzero" default:"false" doc:"When more than half of the agents have given equal first answers, decide for it without a vote. No effect in decomposition and with peer_visibility none."`
+	Ballot                                         string          `json:"ballot,omitzero" default:"text" enum:"text,checks_shown,checks_break_ties,checks_decide" doc:"The part of checks in a vote. text: none; checks_shown: voters are shown which answers pass them; checks_break_ties: they decide between answers with as many votes; checks_decide: the votes decide only between answers that pass as many."`
+	BallotConfidence                               bool            `json:"ballot_confidence,omitzero" default:"false" doc:"Let voters say how sure they are, from 0 to 1. Their confidence is reported and decides nothing."`
+	ShowChecks                                     bool            `json:"show_checks,omitzero" default:"false" doc:"Show the checks of --checks to the agents."`
+	ActWhen                                        actWhen         `json:"act_when,omitzero" doc:"When a decision is good enough to act on."`
+	SkipVoting                                     bool            `json:"skip_voting" default:"false" doc:"End when every active agent has answered, without a vote. No effect in decomposition, which has no vote."`
+	SkipFinalPresentation                          bool            `json:"skip_final_presentation" default:"false" doc:"Make no presenting step where an answer can stand as it is: with winner_reuse, in decomposition too, and with skip_voting. Otherwise winner_present and synthesize still present."`
+	FinalAnswerStrategy                            string          `json:"final_answer_strategy" default:"winner_reuse" enum:"winner_reuse,winner_present,synthesize" doc:"How the final answer is made: winner_reuse takes the winning answer as it is, winner_present has its author present it, synthesize joins it with the strengths of the others. Decomposition always joins the parts, unless skip_final_presentation is set. With synthesize, max_new_answers_per_agent 1 and voting not deferred, several agents answer once and nobody votes."`
+	PresenterAgent                                 *string         `json:"presenter_agent" doc:"The agent that presents the final answer where it is presented, and judges it where it is judged; where nobody votes, its answer stands. null: the winner; in decomposition the agent configured last; elsewhere without a vote the first one with an answer."`
+	MaxOrchestrationRestarts                       int             `json:"max_orchestration_restarts" default:"0" min:"0" doc:"How often the team may begin again after judging its final answer; 0: the answer is not judged."`
+	OnAgentFailure                                 string          `json:"on_agent_failure" default:"continue" enum:"continue,park,fail" doc:"When an agent fails: continue: the rest decide; park: the session waits for a person to retry, finish or cancel it; fail: the session fails."`
+	MinActiveAgents                                int             `json:"min_active_agents,omitzero" default:"1" min:"1" doc:"With fewer active agents nothing is decided by vote: the session parks where on_agent_failure is park, otherwise it fails."`
+	AskPerson                                      bool            `json:"ask_person,omitzero" default:"false" doc:"Give the agents the tool ask_person, with which a step asks a person and goes on when the answer is there."`
+	MaxQuestions                                   int             `json:"max_questions,omitzero" default:"3" min:"1" max:"1000" doc:"How many questions of ask_person a session may ask; equal ones that are open at the same time are one."`
+	AskTimeoutSeconds                              int             `json:"ask_timeout_seconds,omitzero" default:"86400" min:"1" max:"31536000" doc:"How long a question waits for a person."`
+	OnAskTimeout                                   string          `json:"on_ask_timeout,omitzero" default:"park" enum:"deny,park" doc:"What happens then. park: the session waits on, and begins nothing else; deny: a call is refused, and a question gets the reply that nobody answered."`
+	Approvals                                      []approval.Rule `json:"approvals,omitempty" doc:"Which tool calls run, wait for a person, or are refused: the first rule that fits decides. What no rule names is allowed, except calls of MCP tools that their server does not mark read-only: those are asked about once there is a rule. A rule is a gate, not a wall: what a script starts is not seen."`
+	Budget                                         budget          `json:"budget" doc:"Spending limits of a session; at a limit it decides with the answers it has."`
+	Coordination                                   preparation     `json:"coordination" doc:"Preparations before the agents begin, and the evaluation of rounds."`
 }
 
 // teamSize configures how a staged team grows.
@@ -187,6 +194,9 @@ type timeouts struct {
 	ClientToolsTimeoutSeconds     int  `json:"client_tools_timeout_seconds,omitzero" default:"3600" min:"1" max:"31536000" doc:"How long a session waits for a caller to return the results of its own tools; then it fails."`
 }
 
+// defaultOrchestrator has the defaults, which a team leaves out. Every step compares the hashes of teams.
+var defaultOrchestrator = sync.OnceValue(Defaults[Orchestrator])
+
 // MarshalJSON omits the keys of later versions if they have their defaults, as that of
 // timeouts does.
 func (o Orchestrator) MarshalJSON() ([]byte, error) {
@@ -199,7 +209,7 @@ func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	if !o.ShowAgreement {
 		later.ShowAgreement = &o.ShowAgreement
 	}
-	defaults := Defaults[Orchestrator]()
+	defaults := defaultOrchestrator()
 	if o.QuorumGraceSeconds != defaults.QuorumGraceSeconds {
 		later.QuorumGraceSeconds = &o.QuorumGraceSeconds
 	}
@@ -212,6 +222,9 @@ func (o Orchestrator) MarshalJSON() ([]byte, error) {
 	omitDefault(&o.ThinkFirst, defaults.ThinkFirst)
 	omitDefault(&o.TextAnswers, defaults.TextAnswers)
 	omitDefault(&o.PeerVisibility, defaults.PeerVisibility)
+	omitDefault(&o.MaxQuestions, defaults.MaxQuestions)
+	omitDefault(&o.AskTimeoutSeconds, defaults.AskTimeoutSeconds)
+	omitDefault(&o.OnAskTimeout, defaults.OnAskTimeout)
 	later.plain = plain(o)
 	return json.Marshal(later)
 }
@@ -449,6 +462,10 @@ func (t Team) Coordination() coordination.Config {
 			c.Skill[agent.ID] = *agent.Skill
 		}
 	}
+	if defaults := Defaults[Orchestrator](); o.MaxQuestions != defaults.MaxQuestions || o.AskTimeoutSeconds != defaults.AskTimeoutSeconds {
+		c.MaxQuestions, c.AskSeconds = o.MaxQuestions, o.AskTimeoutSeconds
+	}
+	c.DenyLate = o.OnAskTimeout == "deny"
 	if c.Quorum {
 		c.QuorumGrace = o.QuorumGraceSeconds
 	}
@@ -472,4 +489,29 @@ func valueOf[T any](p *T) T {
 		p = new(T)
 	}
 	return *p
+}
+
+// IdleRules returns a sentence for each rule of approvals that can never fit.
+func (t Team) IdleRules() []string {
+	var tools, servers []string
+	for _, a := range t.Agents {
+		tools = append(tools, llm.BuiltinNames(a.Tools.Files, a.Tools.Shell != ShellOff)...)
+		for _, s := range a.MCPServers {
+			servers = append(servers, "mcp__"+s.Name+"__")
+		}
+	}
+	return approval.Idle("orchestrator.approvals", t.Orchestrator.Approvals, append(tools, "adopt_files"), servers)
+}
+
+// AsksPerson returns the key that makes steps of the team wait for a person, or "".
+func (t Team) AsksPerson() string {
+	if t.Orchestrator.AskPerson {
+		return "orchestrator.ask_person"
+	}
+	for i, r := range t.Orchestrator.Approvals {
+		if r.Do == approval.Ask {
+			return itemKey("orchestrator.approvals", i) + ".do"
+		}
+	}
+	return ""
 }

@@ -30,7 +30,7 @@ func TestDefault_hasTheDocumentedValues(t *testing.T) {
 			MaxRevotes: 1, MaxStepsPerAgent: 12, MaxModelCallsPerStep: 200, ThinkFirst: "auto", VotingSensitivity: "lenient",
 			FairnessEnabled: true, FairnessLeadCapAnswers: 2, MaxMidstreamInjectionsPerRound: 2,
 			AnswerNoveltyRequirement: "lenient", MaxChecklistCallsPerRound: 1,
-			FinalAnswerStrategy: "winner_reuse", OnAgentFailure: "continue", MinActiveAgents: 1,
+			FinalAnswerStrategy: "winner_reuse", OnAgentFailure: "continue", MinActiveAgents: 1, MaxQuestions: 3, AskTimeoutSeconds: 86400, OnAskTimeout: "park",
 			TextAnswers: "auto", PeerVisibility: "all", ShowAgreement: true,
 			DecideWhen: "all", QuorumGraceSeconds: 30, TeamSize: teamSize{Step: 1}, Ballot: "text",
 			Coordination: preparation{
@@ -204,7 +204,7 @@ timeout_settings:
 		MaxChecklistCallsPerRound: 2, ChecklistFirstAnswer: true,
 		SkipVoting: true, SkipFinalPresentation: true, FinalAnswerStrategy: "synthesize",
 		PresenterAgent: new("agent_a"), MaxOrchestrationRestarts: 2, OnAgentFailure: "park",
-		MinActiveAgents: 1, PeerVisibility: "all", TextAnswers: "auto", ShowAgreement: true,
+		MinActiveAgents: 1, MaxQuestions: 3, AskTimeoutSeconds: 86400, OnAskTimeout: "park", PeerVisibility: "all", TextAnswers: "auto", ShowAgreement: true,
 		DecideWhen: "all", QuorumGraceSeconds: 30, TeamSize: teamSize{Step: 1}, Ballot: "text",
 		Budget:       budget{MaxCostUSD: new(1.5), MaxTotalTokens: new(1000)},
 		Coordination: want.Orchestrator.Coordination,

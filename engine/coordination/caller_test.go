@@ -3,6 +3,7 @@ package coordination
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,4 +171,116 @@ func TestCaller_isNotWaitedForByADecision(t *testing.T) {
 	p.batch(CallerGone{}, CallerGone{})
 	p.batch(CallerGone{})
 	require.True(t, p.state.Done())
+}
+
+// ask ends an agent's latest launch with a question to a person. Questions with equal texts are equal.
+func (p *player) ask(agent string, kind AskKind, text string, options ...string) Event {
+	id := p.launchOf(agent)
+	return Awaiting{End: End{Launch: id, Step: p.nextStep(id)}, Token: tokenOf(id), Calls: []Call{{
+		ID: "q0_" + string(id) + "_1", Name: "run_command", Digest: text, Ask: &Ask{Kind: kind, Text: text, Options: options},
+	}}}
+}
+
+func replied(id, text string) Replied { return Replied{Question: id, Text: text} }
+
+func kindsOf(s *State) (kinds []string) {
+	for _, e := range s.Timeline() {
+		if e.Question != "" {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return kinds
+}
+
+// A step that asks waits without a launch; it goes on with the reply, which is handed out once.
+func TestPerson_stepGoesOnWithTheReply(t *testing.T) {
+	t.Parallel()
+	p := start(Config{Agents: []string{"a", "b"}})
+	p.batch(p.ask("a", AskQuestion, "Which?", "this", "that"))
+	require.Equal(t, PhaseInitialAnswers, p.state.View().Phase, "agent b still runs")
+	require.Empty(t, only[AskCaller](p.batch(p.answer("b"))), "the caller's time does not begin")
+	view := p.state.View()
+	require.Equal(t, PhaseWaitingForPerson, view.Phase)
+	require.False(t, view.Agents[0].Running)
+	require.Equal(t, AsksPerson, view.Agents[0].Doing.Kind)
+	require.Len(t, view.Questions, 1)
+	require.Equal(t, "q0_l1_1", view.Questions[0].QuestionID)
+	require.Empty(t, view.Calls)
+
+	first := p.latest["a"]
+	require.ErrorContains(t, p.state.Refuse(replied("q0_l9_1", "x")), "it has: q0_l1_1")
+	require.ErrorContains(t, p.state.Refuse(replied("q0_l1_1", " ")), "the reply is empty")
+	require.ErrorContains(t, p.state.Refuse(Replied{Question: "q0_l1_1", Option: 3}), "2 options")
+	require.ErrorContains(t, p.state.Refuse(Replied{Question: "q0_l1_1", Allow: new(bool)}), "not an approval")
+	require.ErrorContains(t, p.state.Refuse(results("q0_l1_1")), "has not made the call", "a result of the caller is no reply")
+	resumed := theLaunch(t, p.batch(Replied{Question: "q0_l1_1", Option: 2, By: "ann"}))
+	require.True(t, resumed.Answered)
+	require.Equal(t, tokenOf(first), resumed.ResumeFrom)
+	require.Equal(t, []Reply{{Question: "q0_l1_1", Text: "that", By: "ann"}}, p.state.TakeReplies())
+	require.Empty(t, p.state.TakeReplies())
+	require.ErrorContains(t, p.state.Refuse(replied("q0_l1_1", "this")), `is closed: "that", by ann`)
+	require.Equal(t, []string{entryAsked, EntryReplied}, kindsOf(p.state))
+}
+
+// Equal open questions are one; approvals never are, and count towards no limit.
+func TestPerson_limit(t *testing.T) {
+	t.Parallel()
+	p := start(Config{Agents: []string{"a", "b", "c", "d"}, MaxQuestions: 1})
+	p.batch(p.ask("a", AskQuestion, "Which?"), p.ask("b", AskQuestion, "Which?"), p.ask("c", AskApproval, "May I?"))
+	require.Len(t, p.state.OpenQuestions(), 2)
+	require.Len(t, launches(p.batch(p.ask("d", AskQuestion, "What else?"))), 1, "the question beyond the limit is answered at once")
+	require.Contains(t, p.state.TakeReplies()[0].Text, "its limit (orchestrator.max_questions)")
+	require.Len(t, launches(p.batch(replied("q0_l2_1", "this"))), 2, "both agents have the reply")
+	require.Len(t, p.state.TakeReplies(), 2)
+	require.ErrorContains(t, p.state.Refuse(replied("q0_l3_1", "yes")), "approve or deny it")
+	allow := true
+	require.Len(t, launches(p.batch(Replied{Question: "q0_l3_1", Allow: &allow})), 1)
+	require.Equal(t, []Reply{{Question: "q0_l3_1", Allow: &allow, By: "a person"}}, p.state.TakeReplies())
+	require.ErrorContains(t, p.state.Refuse(Replied{Question: "q0_l3_1", Allow: new(bool)}), "approved by a person")
+}
+
+// A question that nobody answers in time parks the session until somebody does, or is closed.
+func TestPerson_time(t *testing.T) {
+	t.Parallel()
+	p := start(Config{Agents: []string{"a", "b"}, AskSeconds: 60})
+	p.batch(p.ask("a", AskQuestion, "Which?"), p.answer("b"))
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	p.state.Stamp(began)
+	id, at := p.state.NextLapse()
+	require.Equal(t, "q0_l1_1", id)
+	require.Equal(t, began.Add(time.Minute), at)
+	p.batch(Lapsed{Question: id})
+	require.Contains(t, *p.state.View().Parked, "nobody has answered q0_l1_1 in time, Which?")
+	id, _ = p.state.NextLapse()
+	require.Empty(t, id)
+	require.Len(t, launches(p.batch(replied("q0_l1_1", "this"))), 1)
+	require.Nil(t, p.state.View().Parked)
+
+	p = start(Config{Agents: []string{"a", "b"}, DenyLate: true})
+	p.batch(p.ask("a", AskApproval, "May I?"), p.answer("b"))
+	require.Len(t, launches(p.batch(Lapsed{Question: "q0_l1_1"})), 1)
+	require.Equal(t, "denied by nobody", p.state.TakeReplies()[0].String())
+	p.batch(Lapsed{Question: "q0_l1_1"})
+	require.Equal(t, []string{entryAsked, EntryDenied}, kindsOf(p.state), "a late end of the time changes nothing")
+}
+
+// The end of a session withdraws its questions; a session that goes on asks them again and does not count twice.
+func TestPerson_end(t *testing.T) {
+	t.Parallel()
+	p := start(Config{Agents: []string{"a", "b"}, MaxQuestions: 1})
+	p.batch(p.ask("a", AskQuestion, "Which?"), p.answer("b"))
+	p.batch(CancelRequested{})
+	require.Equal(t, []string{entryAsked, EntryWithdrawn}, kindsOf(p.state))
+	require.ErrorContains(t, p.state.Refuse(replied("q0_l1_1", "x")), "its questions are withdrawn")
+	p.step(Reopened{Run: "run-2"})
+	again := theLaunch(t, p.drain())
+	require.True(t, again.Owed)
+	p.batch(Awaiting{End: End{Launch: again.ID, Step: 2}, Token: "t", Calls: []Call{{ID: "q0_l1_1", Digest: "Which?", Ask: &Ask{Kind: AskQuestion, Text: "Which?"}}}})
+	require.Empty(t, p.state.TakeReplies(), "it is the same question")
+	require.NoError(t, p.state.Refuse(replied("q0_l1_1", "x")))
+
+	p = answered(Config{Agents: []string{"a", "b", "c"}, Quorum: true})
+	p.batch(p.vote("a", "a"), p.vote("b", "a"))
+	p.batch(p.ask("c", AskUnknown, "It may have happened", "run it", "skip it", "look"))
+	require.NotContains(t, kindsOf(p.state), EntryReplied)
 }

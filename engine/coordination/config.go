@@ -63,6 +63,12 @@ type Config struct {
 	// CallerSeconds is how long the caller has to return the results of its tools; 0 is an
 	// hour.
 	CallerSeconds int `json:"caller_seconds,omitempty"`
+
+	// MaxQuestions limits the questions of agents to people, AskSeconds the time of each; 0 is the default of
+	// the public contract. After that time the session parks or, with DenyLate, goes on without a reply.
+	MaxQuestions int  `json:"max_questions,omitempty"`
+	AskSeconds   int  `json:"ask_seconds,omitempty"`
+	DenyLate     bool `json:"deny_late,omitempty"`
 }
 
 // The values of Config.Mode, the division of the work.

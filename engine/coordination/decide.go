@@ -62,10 +62,12 @@ func (s *State) cancelSteps(suspend bool) []Command {
 	var commands []Command
 	for _, a := range s.Agents {
 		switch {
-		case a.Run.awaitsCaller() && suspend:
-		case a.Run.awaitsCaller() && s.Done() && s.Outcome.Winner == "":
+		case a.Run.awaitsOthers() && suspend:
+		case a.Run.awaitsOthers() && s.Done() && s.Outcome.Winner == "":
+			s.noteAll(s.withdraw(a))
 			a.endWait().Launch.Owed = true
-		case a.Run.awaitsCaller():
+		case a.Run.awaitsOthers():
+			s.noteAll(s.withdraw(a))
 			a.Run = nil
 		case a.Run != nil && !a.Run.Cancelled:
 			a.Run.Cancelled = true

@@ -540,6 +540,23 @@
 //     whose score is below the threshold of the promise is undecided. [Calibration.Promise]
 //     chooses the threshold before the session begins.
 //
+// # Questions to people (caller.go)
+//
+//  112. A step that asks a person waits as one that calls the caller's tools, as rules 98 and 100 say. An
+//     approval belongs to one call of one step and is never given for another.
+//  113. Agents ask at most max_questions questions in a session. One more is answered at once: the agent
+//     decides. Approvals, and questions about calls that may have happened, do not count.
+//  114. Equal questions of agents, with equal options, that are open at the same time count as one: the reply
+//     to one is the reply to all.
+//  115. If nobody replies in ask_timeout_seconds, the session parks until somebody does. With on_ask_timeout
+//     deny an approval is refused, and a question gets the reply that nobody answered.
+//  116. A reply to a question that is not open is refused with the decision about it and its author. So is one of
+//     another kind: an approval takes no text, a question no permission.
+//  117. The end of the session, and that of a step by a decision of the others, withdraws open questions. If
+//     the session is reopened, the step asks again, and the question is not counted twice.
+//  118. When nothing else runs and nobody waits for the caller, the session waits for people and its clock is
+//     stopped.
+//
 // # On record (restore.go)
 //
 // If another program launches the steps, [Recall] builds a State from the record of each

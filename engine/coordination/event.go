@@ -170,6 +170,17 @@ type CallerGone struct{}
 // ToolResults are results of calls of the caller's tools.
 type ToolResults struct{ Results []ToolResult }
 
+// Replied is a person's reply to a question: Text or Option, from 1, or to the approval of a call: Allow and a Note.
+type Replied struct {
+	Question, Text string
+	Option         int
+	Allow          *bool
+	Note, By       string // By names the person, for the record
+}
+
+// Lapsed ends the time of a question.
+type Lapsed struct{ Question string }
+
 // Pause suspends running steps and holds back launches.
 type Pause struct{}
 
@@ -190,6 +201,8 @@ func (Suspended) isEvent()       {}
 func (Awaiting) isEvent()        {}
 func (CallerGone) isEvent()      {}
 func (ToolResults) isEvent()     {}
+func (Replied) isEvent()         {}
+func (Lapsed) isEvent()          {}
 func (Restarted) isEvent()       {}
 func (Exhausted) isEvent()       {}
 func (Evaluated) isEvent()       {}
@@ -236,6 +249,7 @@ type request interface {
 
 func (Finish) requestName() string      { return "finish" }
 func (ToolResults) requestName() string { return "tool_results" }
+func (Replied) requestName() string     { return "reply" }
 func (Pause) requestName() string       { return "pause" }
 func (Resume) requestName() string      { return "resume" }
 func (Retry) requestName() string       { return "retry" }
@@ -302,6 +316,7 @@ const (
 	ModelAway   DoingKind = "outage"     // the model's server does not reply
 	Queued      DoingKind = "queue"      // the step waits for a worker, or for its turn under one of the worker's limits
 	OnHold      DoingKind = "paused"     // an operator paused the activity
+	AsksPerson  DoingKind = "person"     // the step waits for a person's reply
 )
 
 // Waits reports whether the step is waiting rather than making progress.
@@ -330,6 +345,38 @@ type Call struct {
 
 	// Digest identifies the tool and the arguments: equal calls have equal digests.
 	Digest string `json:"digest"`
+
+	// Ask is the question of the call to a person; nil for a call of the caller's tools.
+	Ask *Ask `json:"ask,omitempty"`
+}
+
+// Ask is a question to a person.
+type Ask struct {
+	Kind    AskKind   `json:"kind"`
+	Text    string    `json:"text"`
+	Why     string    `json:"why,omitempty"`
+	Options []string  `json:"options,omitempty"`
+	Since   time.Time `json:"since,omitzero"`    // set by State.Stamp
+	Overdue bool      `json:"overdue,omitempty"` // nobody has answered in time: the session is parked
+}
+
+// AskKind is the kind of a question.
+type AskKind string
+
+// The kinds of questions.
+const (
+	AskQuestion AskKind = "question"       // of an agent
+	AskApproval AskKind = "approval"       // whether a call may run
+	AskUnknown  AskKind = "unknown_effect" // how to go on after a call that may have run
+)
+
+// Reply is how a question was closed: questions/<id>.answer.json.
+type Reply struct {
+	Question string `json:"question"`
+	Allow    *bool  `json:"allow,omitempty"` // of an approval
+	Look     bool   `json:"look,omitempty"`  // the agent finds out itself whether a call has run
+	Text     string `json:"text,omitempty"`  // the reply, or the note of an approval
+	By       string `json:"by"`
 }
 
 // ToolResult is the result of a call.

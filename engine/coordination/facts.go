@@ -34,6 +34,12 @@ type people struct {
 
 func (f *facts) note(e Entry) { f.addEntry(f.Round, e) }
 
+func (f *facts) noteAll(entries []Entry) {
+	for _, e := range entries {
+		f.note(e)
+	}
+}
+
 func (f *facts) ignore(text string) { f.note(ignoredEntry(text)) }
 
 func (f *facts) isUndecided() bool {
@@ -51,11 +57,12 @@ func (f *facts) startDueChecks(quorum bool) []Check {
 
 func (f *facts) accept(entry Accepted) int { return f.addAccepted(f.attemptNumber(), entry) }
 
-// Stamp sets the time of events and ledger entries that have none. The state has no clock, so
+// Stamp sets the time of events, ledger entries and questions that have none. The state has no clock, so
 // the driver calls it after Step and Drain.
 func (f *facts) Stamp(now time.Time) {
 	f.stampEntries(now)
 	f.stampAccepted(now)
+	f.stampQuestions(now)
 }
 
 func (f *facts) countPreparation(e Drafted) {
@@ -202,7 +209,7 @@ const (
 )
 
 func (f *facts) isParked() bool {
-	return f.Config.OnAgentFailure == failurePark && f.hasLostAgent() || f.isStranded(&f.roster, f.Finale != nil)
+	return f.Config.OnAgentFailure == failurePark && f.hasLostAgent() || f.isStranded(&f.roster, f.Finale != nil) || f.overdue() != nil
 }
 
 // parkedFor returns the remedy and the failures of a parked session, or "" if it is not parked.
@@ -214,6 +221,9 @@ func (f *facts) parkedFor() string {
 		return "retry after mending it, or cancel: " + f.unreachedCauses()
 	}
 	var failed, causes []string
+	if late := f.overdue(); late != nil {
+		return "reply, finish or cancel: nobody has answered " + late.ID + " in time, " + truncate(late.Ask.Text)
+	}
 	for _, a := range f.Agents {
 		if a.Error != nil {
 			failed, causes = append(failed, a.ID), append(causes, a.Error.Type+": "+a.Error.Message)

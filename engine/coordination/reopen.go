@@ -82,7 +82,7 @@ func (s *State) goOn(e Reopened) {
 	}
 	for _, a := range s.Agents {
 		switch {
-		case a.Run.awaitsCaller(): // its usage is counted
+		case a.Run.awaitsOthers(): // its usage is counted
 			a.endWait().Launch.Owed = true
 		case a.Run != nil:
 			run := a.Run.Launch

@@ -177,9 +177,10 @@ func (s *State) shownIn(seen []Seen) []Shown {
 	return all
 }
 
-// Outline returns the part of the state that is not recorded elsewhere: everything but the timeline.
+// Outline returns the part of the state that is not recorded elsewhere: everything but the timeline, of which
+// it has the decision.
 func (s *State) Outline() *State {
 	o := *s
-	o.Recent = nil
+	o.Recent = slices.DeleteFunc(slices.Clone(s.Recent), func(e Entry) bool { return e.Kind != EntryDecided })
 	return &o
 }

@@ -45,7 +45,7 @@ func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Answered, Voted, Stopped, Failed, Suspended, Awaiting, Restarted, Exhausted, Evaluated, Critiqued:
 		s.applyEnd(e.(ending))
-	case Pause, Resume, Finish, Retry, Said, ToolResults:
+	case Pause, Resume, Finish, Retry, Said, ToolResults, Replied:
 		s.stepRequest(e.(request))
 	case TimeShort:
 		s.noteTimeShort()
@@ -57,6 +57,8 @@ func (s *State) Step(event Event) {
 		if s.Gone = s.Calling; !s.Gone {
 			s.ignore("the end of the caller's time ignored: nothing waits for the caller")
 		}
+	case Lapsed:
+		s.noteAll(s.lapse(&s.roster, e))
 	case CancelRequested:
 		s.requestCancel()
 	case Reopened:
@@ -84,7 +86,7 @@ func (s *State) applyEnd(event ending) {
 	}
 	switch e := event.(type) {
 	case Awaiting:
-		s.note(s.awaitResults(a, run, e))
+		s.noteAll(s.awaitResults(&s.roster, a, run, e))
 		return
 	case Suspended:
 		s.suspendStep(a, run, e)
@@ -116,7 +118,9 @@ func (s *State) Refuse(event Event) error {
 	if !ok {
 		return nil
 	}
-	if s.Done() {
+	if _, replies := asked.(Replied); s.Done() && replies {
+		return fmt.Errorf("the session has ended, %s; its questions are withdrawn", s.Outcome.text())
+	} else if s.Done() {
 		return errors.New("the session is over")
 	}
 	if s.Forced != "" { // the next Drain decides
@@ -135,6 +139,8 @@ func (s *State) Refuse(event Event) error {
 		return s.refuseSaid(e)
 	case ToolResults:
 		return s.refuseResults(&s.roster, e)
+	case Replied:
+		return s.refuseReplied(&s.roster, e)
 	}
 	return nil
 }
@@ -216,9 +222,9 @@ func (s *State) stepRequest(asked request) {
 	case Said:
 		s.addMessage(e)
 	case ToolResults:
-		for _, a := range s.takeResults(&s.roster, e, s.Cost()) {
-			s.note(Entry{Kind: EntryResumed, Agent: a.ID, Text: a.ID + " has the results of the caller's tools"})
-		}
+		s.noteAll(s.takeResults(&s.roster, e, s.Cost()))
+	case Replied:
+		s.noteAll(s.takeReplied(&s.roster, e))
 	}
 }
 

@@ -194,7 +194,7 @@ func (a *agent) keepCritique(c Critique) *Critique {
 // plateauGain is the largest gain in the total score that does not count as an improvement.
 const plateauGain = 1
 
-func (r *runningStep) awaitsCaller() bool { return r != nil && len(r.Awaits) > 0 }
+func (r *runningStep) awaitsOthers() bool { return r != nil && len(r.Awaits) > 0 }
 
 // beginAttempt starts a new attempt of the team for the agent. Step numbers, labels and usage
 // continue; its answers, vote and stop no longer count.
@@ -228,7 +228,7 @@ type runningStep struct {
 	Out  *Doing `json:"out,omitempty"`  // the outage of its model that it has reported; nil while the model replies
 	Away bool   `json:"away,omitempty"` // the others go on without it
 
-	// Awaits are the calls for whose results the step waits, without an activity; Token is
+	// Awaits are the calls for whose results the step waits, of the caller or of people, without an activity; Token is
 	// then its execution token.
 	Awaits []Call `json:"awaits,omitempty"`
 	Token  string `json:"token,omitempty"`

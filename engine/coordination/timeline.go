@@ -28,11 +28,18 @@ type Entry struct {
 	Reason string `json:"reason,omitempty"` // reason of the vote, stop or failure, or the message; truncated to 280 characters
 	Text   string `json:"text"`             // text for people, without the reason
 
+	Question string `json:"question,omitempty"` // ID of the question that was asked or closed
+
 	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
 
 // Revote reports whether the entry begins a round that repeats a split vote.
 func (e Entry) Revote() bool { return e.Kind == EntryRevote }
+
+// Closes reports whether the entry closes a question to a person.
+func (e Entry) Closes() bool {
+	return e.Question != "" && slices.Contains([]string{EntryReplied, EntryApproved, EntryDenied, EntryWithdrawn}, e.Kind)
+}
 
 // Ignored reports whether the entry describes an event that changed nothing.
 func (e Entry) Ignored() bool { return e.Kind == EntryIgnored }
@@ -57,9 +64,14 @@ const (
 	entrySaid      = "said"     // a person's message
 	EntryPaused    = "paused"
 	EntryResumed   = "resumed"
-	entryAsked     = "asked"
-	entryDrafted   = "drafted"   // criteria, personas or subtasks were made
-	EntryCritiqued = "critiqued" // the evaluation of an answer
+	entryAsked     = "asked"          // a question to a person, or a request to decide
+	EntryReplied   = "replied"        // a person has answered a question
+	EntryApproved  = "approved"       // a person allows a call
+	EntryDenied    = "denied"         // a person, or nobody in time, refuses a call
+	EntryUnknown   = "effect_unknown" // a call may have happened; a person is asked
+	EntryWithdrawn = "withdrawn"      // a question that is no longer of interest
+	entryDrafted   = "drafted"        // criteria, personas or subtasks were made
+	EntryCritiqued = "critiqued"      // the evaluation of an answer
 	EntryPresented = "presented"
 	EntryJudged    = "judged"
 	EntryDecided   = "decided"

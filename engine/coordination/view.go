@@ -4,6 +4,7 @@ package coordination
 
 import (
 	"slices"
+	"time"
 
 	"conclave/engine/llm"
 )
@@ -27,6 +28,26 @@ type View struct {
 	Messages   int            `json:"messages"`          // number of messages from people
 	Calls      []Call         `json:"calls,omitempty"`   // calls of the caller's tools without a result
 	Reported   llm.Usage      `json:"reported,omitzero"` // the cost when the caller was last asked
+
+	Questions []Question `json:"questions,omitempty"` // the questions to people without a reply
+}
+
+// Question is a question to a person that waits for a reply, in a View and in `conclave inbox`. The driver sets ID
+// and Kind.
+type Question struct {
+	ID           string    `json:"id"`   // of the run
+	Kind         string    `json:"kind"` // of the run
+	QuestionID   string    `json:"question_id"`
+	QuestionKind AskKind   `json:"question_kind"`
+	Agent        string    `json:"agent"`
+	Text         string    `json:"text"`
+	Why          string    `json:"why,omitempty"`
+	Options      []string  `json:"options"`
+	Tool         string    `json:"tool"`           // empty for a question of an agent
+	Arguments    string    `json:"arguments"`      // JSON as the model wrote it, without secrets
+	Path         string    `json:"path,omitempty"` // of the document with the whole question, if it is long
+	Since        time.Time `json:"since"`
+	Until        time.Time `json:"until"`
 }
 
 // AgentView is one agent in a View.
@@ -68,12 +89,13 @@ type Phase string
 
 // The phases of a session.
 const (
-	PhasePreparing       Phase = "preparing"       // the time before the first launch
-	PhaseInitialAnswers  Phase = "initial_answers" // the first wave, and later ones while there is no answer
-	PhaseCoordinating    Phase = "coordinating"
-	PhaseWaitingForTools Phase = "waiting_for_tools" // nothing runs until the caller returns results
-	PhasePresenting      Phase = "presenting"        // a step presents or judges the final answer
-	PhaseDone            Phase = "done"
+	PhasePreparing        Phase = "preparing"       // the time before the first launch
+	PhaseInitialAnswers   Phase = "initial_answers" // the first wave, and later ones while there is no answer
+	PhaseCoordinating     Phase = "coordinating"
+	PhaseWaitingForTools  Phase = "waiting_for_tools"  // nothing runs until the caller returns results
+	PhaseWaitingForPerson Phase = "waiting_for_person" // nothing runs until a person replies
+	PhasePresenting       Phase = "presenting"         // a step presents or judges the final answer
+	PhaseDone             Phase = "done"
 )
 
 // The statuses of an agent, as in the package comment.
@@ -100,6 +122,7 @@ func (s *State) View() View {
 	}
 	v.Reported = s.Reported
 	if !s.Done() {
+		v.Questions = s.viewQuestions()
 		v.Calls, v.Leader = s.OpenCalls(), s.electBest(Finished, compareForced).WinnerLabel
 	}
 	if why := s.parkedFor(); why != "" {
@@ -148,7 +171,7 @@ func (s *State) viewAgent(a *agent) AgentView {
 		ID:          a.ID,
 		Number:      a.Number,
 		Status:      a.status(),
-		Running:     a.Run != nil && !a.Run.awaitsCaller() && !s.Done(),
+		Running:     a.Run != nil && !a.Run.awaitsOthers() && !s.Done(),
 		Absent:      a.Absent,
 		Step:        a.Step,
 		Answers:     len(a.Answers),
@@ -171,6 +194,12 @@ func (s *State) viewAgent(a *agent) AgentView {
 			v.Doing = shallowCopy(a.Run.Out)
 		}
 	}
+	if a.Run.awaitsOthers() && !s.Done() {
+		if at := slices.IndexFunc(a.Run.Awaits, func(c Call) bool { return c.Ask != nil }); at >= 0 {
+			asks := a.Run.Awaits[at].Ask
+			v.Doing = &Doing{Kind: AsksPerson, Since: asks.Since, Until: s.lapseOf(asks), What: truncate(asks.Text)}
+		}
+	}
 	if s.Waiting && s.Majority == nil && a.Away != NoOutage {
 		v.Doing = &Doing{Kind: ModelAway, What: a.Error.Message}
 	}
@@ -178,6 +207,24 @@ func (s *State) viewAgent(a *agent) AgentView {
 		v.Doing = &Doing{Kind: RunsChecks, What: "checks of " + a.latestLabel()}
 	}
 	return v
+}
+
+func (s *State) viewQuestions() []Question {
+	var open []Question
+	for _, c := range s.OpenQuestions() {
+		asker := slices.IndexFunc(s.Agents, func(a *agent) bool {
+			return a.Run != nil && slices.ContainsFunc(a.Run.Awaits, func(o Call) bool { return o.ID == c.ID })
+		})
+		q := Question{
+			QuestionID: c.ID, QuestionKind: c.Ask.Kind, Agent: s.Agents[asker].ID, Text: c.Ask.Text, Why: c.Ask.Why, Options: append([]string{}, c.Ask.Options...),
+			Arguments: c.Arguments, Path: c.ArgumentsPath, Since: c.Ask.Since, Until: s.lapseOf(c.Ask),
+		}
+		if c.Ask.Kind != AskQuestion {
+			q.Tool = c.Name
+		}
+		open = append(open, q)
+	}
+	return open
 }
 
 func (a *agent) status() string {
@@ -203,6 +250,8 @@ func (s *State) phase() Phase {
 		return PhasePreparing
 	case s.AwaitsCaller():
 		return PhaseWaitingForTools
+	case s.AwaitsPerson():
+		return PhaseWaitingForPerson
 	case s.Finale != nil:
 		return PhasePresenting
 	case s.Round == 1 || len(s.shownAnswers()) == 0:

@@ -69,7 +69,9 @@ type TeamFigures struct {
 // Summarize summarizes the samples of an evaluation. Arms determines the order of the arms.
 func Summarize(samples []Sample, arms []Arm) Summary {
 	samples = slices.Clone(samples)
-	sortSamples(samples)
+	slices.SortStableFunc(samples, func(a, b Sample) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Arm, b.Arm))
+	})
 	s := Summary{Arms: map[string]Figures{}, Pairs: []Pair{}}
 	byArm := groupByArm(samples)
 	for _, arm := range arms {
@@ -301,6 +303,19 @@ type Sample struct {
 // Right reports whether the answer is right.
 func (s Sample) Right() bool { return s.Correct != nil && *s.Correct }
 
+// Outcome returns the outcome in one word.
+func (s Sample) Outcome() string {
+	switch {
+	case s.Right():
+		return "right"
+	case s.Failed != "":
+		return "failed"
+	case s.Correct == nil:
+		return "unparsed"
+	}
+	return "wrong"
+}
+
 // Key identifies a sample in an evaluation.
 type Key struct {
 	ID    string
@@ -384,12 +399,6 @@ func Matching(team llm.Usage, firsts []llm.Usage) int {
 	}
 	k := (totalTokens(team)*int64(len(firsts)) + each/2) / each
 	return int(min(max(k, 1), MostSamples))
-}
-
-func sortSamples(samples []Sample) {
-	slices.SortStableFunc(samples, func(a, b Sample) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Arm, b.Arm))
-	})
 }
 
 func totalTokens(u llm.Usage) int64 { return u.InputTokens + u.OutputTokens }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -137,4 +138,34 @@ func (s *DataSchema) Read(raw []byte) (Data, error) {
 	d.Canonical, _ = c.canonical(&d.Fields, []*jsonschema.Schema{s.compiled}, value, "")
 	slices.SortFunc(d.Fields, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
 	return d, nil
+}
+
+// CanHave reports whether data that fit the schema can have a part: a property that the schema lists, or any
+// where it lists none or refers to other schemas.
+func (s *DataSchema) CanHave(path []string) bool {
+	at := json.RawMessage(s.raw)
+	for _, name := range path {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(at, &object) != nil {
+			return true
+		}
+		for _, open := range []string{"$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "patternProperties", "prefixItems"} {
+			if value, there := object[open]; there && string(value) != "false" {
+				return true
+			}
+		}
+		var properties map[string]json.RawMessage
+		_, err := strconv.Atoi(name)
+		switch {
+		case err == nil && object["items"] != nil:
+			at = object["items"]
+		case json.Unmarshal(object["properties"], &properties) != nil:
+			return true
+		case properties[name] == nil:
+			return false
+		default:
+			at = properties[name]
+		}
+	}
+	return true
 }

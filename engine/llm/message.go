@@ -77,6 +77,9 @@ type Tool struct {
 	// when the tool is restarted.
 	State string `json:"-"`
 
+	// ReadOnly is set if the MCP server of the tool says that it changes nothing.
+	ReadOnly bool `json:"-"`
+
 	// Instead tells a model without the tool how to do without it, if its service may refuse the
 	// Parameters.
 	Instead string `json:"-"`

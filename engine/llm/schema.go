@@ -69,10 +69,7 @@ func (s *Schema) Decode(text string, into any) error {
 	if err := s.resolved.Validate(object); err != nil {
 		return refuseArguments("wrong arguments for %s: %s", s.tool, strings.TrimPrefix(err.Error(), "validating root: "))
 	}
-	valid, err := json.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("encode validated arguments: %w", err)
-	}
+	valid, _ := json.Marshal(object) // it was read from JSON
 	return json.Unmarshal(valid, into)
 }
 
@@ -131,9 +128,7 @@ func ShellTool() Tool {
 func BuiltinNames(files, shell bool) []string {
 	var names []string
 	if files {
-		for _, t := range FileTools() {
-			names = append(names, t.Name)
-		}
+		names = append(names, text.Each(FileTools(), func(t Tool) string { return t.Name })...)
 	}
 	if shell {
 		names = append(names, RunCommand)
@@ -153,10 +148,7 @@ func CheckArguments(tool string, args map[string]any) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(args)
-	if err != nil {
-		return err
-	}
+	data, _ := json.Marshal(args) // values of JSON always have a JSON form
 	if args == nil {
 		data = nil
 	}

@@ -147,8 +147,6 @@ func (c *Conversation) Add(e Entry) {
 	}
 }
 
-func (c *Conversation) neverCalledTools() bool { return c.Replies > 0 && !c.called }
-
 func (c *Conversation) addMessages(e Entry) {
 	switch e.Kind {
 	case Elided:

@@ -111,10 +111,7 @@ func elidedCall(call llm.ToolCall) llm.ToolCall {
 			arguments[name], _ = json.Marshal(placeholder)
 		}
 	}
-	shortened, err := json.Marshal(arguments)
-	if err != nil {
-		return call
-	}
+	shortened, _ := json.Marshal(arguments) // it was read from JSON
 	call.Arguments = string(shortened)
 	return call
 }

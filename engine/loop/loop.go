@@ -35,8 +35,12 @@ type Loop struct {
 	Journal       func(ctx context.Context, e Entry) error // makes an entry durable before the loop continues
 	Now           func() time.Time                         // measures model calls and tools; nil measures nothing
 	MaxModelCalls int                                      // ends the step, and is announced at 90 percent; 0 for 200
-	Caller        Caller                                   // tools of the session's caller; the zero Caller has none
+	Caller        Caller                                   // tools of the session's caller, and questions to people; the zero Caller has none
 	Window        int                                      // the model's context window in tokens; 0 if unknown until a refusal reveals it
+
+	// RunAt runs an ordinary call in place of Tools, or returns the question to a person for whose answer it has to
+	// wait. It may be nil.
+	RunAt func(context.Context, Place, llm.ToolCall) (Output, *Question, error)
 
 	// Cut receives the results of the calls of a reply that have ended, if an error ends the loop before
 	// they are journaled; may be nil.
@@ -47,7 +51,8 @@ type Loop struct {
 // learned the entries of conv. After an error, conv holds everything that was journaled,
 // including usage. Errors of Updates and Confirm are returned unwrapped.
 func (l Loop) Run(ctx context.Context, conv *Conversation, rules Rules) (Action, error) {
-	r := running{Loop: l, conv: conv, rules: rules, called: new(int)}
+	called := len(conv.awaits) // IDs of an earlier attempt are not given again
+	r := running{Loop: l, conv: conv, rules: rules, called: &called}
 	for conv.Action == nil {
 		if err := r.takeTurn(ctx); err != nil {
 			return Action{}, err
@@ -62,7 +67,7 @@ type running struct {
 	conv  *Conversation
 	rules Rules
 
-	called *int // calls of the caller's tools in this launch
+	called *int // calls of the caller's tools and questions to people in this launch
 }
 
 // takeTurn requests a reply and answers it. A restored conversation may already end with the reply.
@@ -186,7 +191,7 @@ func (r running) maxReply() int {
 
 // ignoresTools reports whether the model has never called a tool, although it was offered some.
 func (r running) ignoresTools() bool {
-	return r.conv.neverCalledTools() && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
+	return r.conv.Replies > 0 && !r.conv.called && (len(r.rules.Offer()) > 0 || len(r.Tools.Tools()) > 0)
 }
 
 // checkBounds returns an error if the conversation may not call the model again. It depends only
@@ -264,9 +269,9 @@ func uniqueCalls(calls []llm.ToolCall, position int) []llm.ToolCall {
 func (r running) answerReply(ctx context.Context, reply llm.Message) error {
 	ruling := r.rules.Judge(reply)
 	elapsed := r.startClock()
-	outputs, err := r.runOrdinary(ctx, reply.ToolCalls, ruling)
+	outputs, asked, err := r.runOrdinary(ctx, reply.ToolCalls, ruling)
 	if err == nil {
-		err = r.addCallerResults(ctx, reply.ToolCalls, outputs)
+		err = r.addCallerResults(ctx, reply.ToolCalls, outputs, asked)
 	}
 	seconds := elapsed()
 	var news Update
@@ -313,10 +318,12 @@ func (r running) confirmAction(ctx context.Context, ruling Ruling) (Ruling, Upda
 }
 
 // runOrdinary runs the calls that the rules leave to the tools, in order, and returns their
-// outputs by call ID. Calls that ran before the step waited for the caller are not repeated.
-func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling Ruling) (map[string]Output, error) {
-	outputs, stopped := r.conv.heldOutputs(), false
-	for _, call := range calls {
+// outputs by call ID. Calls that ran before the step began to wait are not repeated. Behind a call that
+// has to wait for a person no other runs, but all that have to wait are asked about together.
+func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling Ruling) (map[string]Output, []AwaitedCall, error) {
+	outputs, stopped, waits := r.conv.heldOutputs(), false, false
+	var asked []AwaitedCall
+	for i, call := range calls {
 		if _, ok := ruling.Results[call.ID]; ok || r.Caller.hasTool(call.Name) {
 			continue
 		}
@@ -328,14 +335,58 @@ func (r running) runOrdinary(ctx context.Context, calls []llm.ToolCall, ruling R
 			continue
 		}
 		if ctx.Err() != nil {
-			return outputs, context.Cause(ctx)
+			return outputs, nil, context.Cause(ctx)
 		}
-		output, err := r.Tools.Run(ctx, call)
+		at, open, err := r.placeOf(ctx, call, i)
 		if err != nil {
-			return outputs, fmt.Errorf("run tool %s: %w", call.Name, err)
+			return outputs, nil, err
 		}
-		outputs[call.ID] = output
-		stopped = ruling.StopAtFailure && output.Failed
+		if open {
+			waits = true
+			continue
+		}
+		at.Probe = waits
+		output, question, err := r.runCall(ctx, at, call)
+		switch {
+		case err != nil:
+			return outputs, nil, fmt.Errorf("run tool %s: %w", call.Name, err)
+		case question != nil:
+			asked, waits = append(asked, r.awaitPerson(call, question)), true
+		case !waits:
+			outputs[call.ID] = output
+			stopped = ruling.StopAtFailure && output.Failed
+		}
 	}
-	return outputs, nil
+	return outputs, asked, nil
+}
+
+func (r running) runCall(ctx context.Context, at Place, call llm.ToolCall) (Output, *Question, error) {
+	if r.RunAt != nil {
+		return r.RunAt(ctx, at, call)
+	}
+	output, err := r.Tools.Run(ctx, call)
+	return output, nil, err
+}
+
+// placeOf returns the place of a call of the last reply, with the answer to its question. open is true if
+// nobody has answered it yet.
+func (r running) placeOf(ctx context.Context, call llm.ToolCall, index int) (at Place, open bool, err error) {
+	at = Place{Reply: r.conv.added, Index: index}
+	i := slices.IndexFunc(r.conv.awaits, func(a AwaitedCall) bool { return a.Call == call.ID && a.Question != nil })
+	if i < 0 {
+		return at, false, nil
+	}
+	asked := r.conv.awaits[i]
+	answer, ok, err := r.Caller.Person.Answer(ctx, asked.ID)
+	if err != nil {
+		return at, false, fmt.Errorf("read the answer to %s: %w", asked.ID, err)
+	}
+	at.Question, at.QuestionID, at.Answer = asked.Question, asked.ID, answer
+	return at, !ok, nil
+}
+
+// awaitPerson gives a question about a call its ID.
+func (r running) awaitPerson(call llm.ToolCall, q *Question) AwaitedCall {
+	*r.called++
+	return AwaitedCall{Call: call.ID, ID: r.Caller.Person.ID(*r.called), Name: call.Name, Arguments: call.Arguments, Question: q}
 }

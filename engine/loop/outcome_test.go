@@ -28,7 +28,7 @@ func TestRunOrdinary_stopsAtFailure(t *testing.T) {
 	for stop, ran := range map[bool][]string{true: {"a", "b"}, false: {"a", "b", "c"}} {
 		tools := &failing{}
 		r := running{Loop: Loop{Tools: tools}, conv: &Conversation{}}
-		outputs, err := r.runOrdinary(t.Context(), calls, Ruling{Results: own, StopAtFailure: stop})
+		outputs, _, err := r.runOrdinary(t.Context(), calls, Ruling{Results: own, StopAtFailure: stop})
 		require.NoError(t, err)
 		require.Equal(t, ran, tools.ran)
 		require.Equal(t, stop, outputs["c"].Text == notCalled)

@@ -62,5 +62,17 @@
 //     its time or money ends with error. A run that has used up its own time or money ends
 //     with error.
 //  20. The rules of a step are tried in order; all conditions of a rule must fit. The
-//     worker that ran the step matches the text, because it has the full text.
+//     worker that ran the step matches text and output, because it has them in full.
+//  21. A step with an output ends with data that fit its schema: an agent hands them in with
+//     submit_output, and a reply without a call that has none is asked again; those of a
+//     session are its decision's; those of a tools step are its text. A tools or session
+//     step whose data do not fit has failed. A jump ends a step without an output.
+//  22. A template names values of the run. A step is given those of the newest visits that
+//     left a text when it is launched; a step that has not ended has an empty value. Values
+//     are data: they stand in no system message, and are one word in a command.
+//  23. The text of a run is that of its last step or, if the graph names a result, of the
+//     newest visit of that step. A run that ends with a step that has an end has that end.
+//  24. A step with a retry that ends with one of its statuses, and without an action, is tried
+//     again before its rules are looked at, after a wait that doubles. Each try counts toward
+//     the limits of the step; a new visit begins the count anew.
 package pipeline

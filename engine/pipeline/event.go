@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +45,9 @@ type Ended struct {
 	Cause    *Failure `json:"cause,omitempty"`
 	Team     string   `json:"team,omitempty"`
 	Matched  []int    `json:"matched,omitempty"`
+
+	// Output is the step's output, which stays in the store; nil without one.
+	Output json.RawMessage `json:"-"`
 }
 
 // action is a step's own choice of the next step.
@@ -107,6 +111,9 @@ type Cancel struct{}
 // TimeUp ends the run because its time is over.
 type TimeUp struct{}
 
+// Waited ends the wait with the ID.
+type Waited struct{ ID int }
+
 // Reopened continues a run that failed, was cancelled or was terminated, in a new execution of its workflow.
 type Reopened struct {
 	Run string // run that ended: the execution tokens of its steps begin with it
@@ -116,6 +123,7 @@ type Reopened struct {
 }
 
 func (Ended) isEvent()     {}
+func (Waited) isEvent()    {}
 func (Reopened) isEvent()  {}
 func (Broke) isEvent()     {}
 func (Suspended) isEvent() {}
@@ -163,6 +171,9 @@ type Launch struct {
 	History []Ref `json:"history,omitempty"`
 	Omitted int   `json:"omitted,omitempty"`
 
+	// Values lists the newest visits of the steps that the templates of the step name.
+	Values []Ref `json:"values,omitempty"`
+
 	// Workspace is the hash of the manifest of the step's initial files, or "" if there are none.
 	Workspace string `json:"workspace,omitempty"`
 
@@ -209,6 +220,12 @@ type Release struct{ ID string }
 // Ring tells the running step the number of human messages.
 type Ring struct{ Messages int }
 
+// Wait asks for an event Waited after a time.
+type Wait struct {
+	ID      int     `json:"id"`
+	Seconds float64 `json:"seconds"`
+}
+
 // Keep writes a human message to the store, before any command that announces it.
 type Keep struct {
 	Number int
@@ -224,6 +241,9 @@ type Result struct {
 	Reason string `json:"reason,omitempty"` // reason for a person; empty for a regular end
 	Limit  string `json:"limit,omitempty"`  // type of the error of a run that reached a limit of its own
 
+	// EndedAs is the end of the last step, in the definition's own words; empty without one.
+	EndedAs string `json:"ended_as,omitempty"`
+
 	// Final is the step with the run's text; nil if the run has no text.
 	Final *Ref `json:"final,omitempty"`
 }
@@ -234,6 +254,7 @@ func (Hold) isCommand()    {}
 func (Release) isCommand() {}
 func (Ring) isCommand()    {}
 func (Keep) isCommand()    {}
+func (Wait) isCommand()    {}
 func (Done) isCommand()    {}
 
 // Bounds of human messages.
@@ -252,7 +273,7 @@ func (s *State) Refuse(event Event) error {
 		switch event.(type) {
 		case Pause, Resume, Retry, Said, Cancel:
 			return errors.New("the run is over")
-		case Ended, Broke, Suspended, Reopened, TimeUp:
+		case Ended, Broke, Suspended, Reopened, TimeUp, Waited:
 		}
 		return nil
 	}
@@ -275,7 +296,7 @@ func (s *State) Refuse(event Event) error {
 		}
 	case Said:
 		return s.refuseSaid(e)
-	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp:
+	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp, Waited:
 	}
 	return nil
 }
@@ -317,7 +338,7 @@ func (s *State) applyRequest(event Event) {
 	case Cancel:
 		s.Rest = s.Pending
 		s.endRun(Cancelled, "the run was cancelled", nil)
-	case Ended, Broke, Suspended, Reopened, TimeUp:
+	case Ended, Broke, Suspended, Reopened, TimeUp, Waited:
 	}
 }
 

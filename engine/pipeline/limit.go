@@ -17,6 +17,7 @@ const (
 // tally counts the visits of a step and its spending.
 type tally struct {
 	Visits  int       `json:"visits,omitempty"`
+	Retries int       `json:"retries,omitempty"` // of the present visit
 	Usage   llm.Usage `json:"usage,omitzero"`
 	Seconds float64   `json:"seconds,omitempty"`
 }
@@ -26,7 +27,10 @@ func (s *State) countUsage(step string, visits int, usage llm.Usage, seconds flo
 		s.Spent = map[string]tally{}
 	}
 	t := s.Spent[step]
-	s.Spent[step] = tally{Visits: t.Visits + visits, Usage: t.Usage.Add(usage), Seconds: t.Seconds + seconds}
+	if visits > 0 {
+		t.Retries = 0
+	}
+	s.Spent[step] = tally{Visits: t.Visits + visits, Retries: t.Retries, Usage: t.Usage.Add(usage), Seconds: t.Seconds + seconds}
 }
 
 func (s *State) tryAgain() {
@@ -81,7 +85,8 @@ func (s *State) makePending(l Launch) {
 		return
 	}
 	if cause := s.setAllowances(&l); cause != nil {
-		s.failAtLimit(l, *cause)
+		s.traceStep(TraceEntry{Step: l.Step, Status: Failed, Error: cause})
+		s.followFailure(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, *cause)
 		return
 	}
 	if l.Used >= l.Most {
@@ -120,12 +125,6 @@ func (s *State) setAllowances(l *Launch) *Failure {
 	return nil
 }
 
-// failAtLimit fails a step that has reached a limit before it was launched.
-func (s *State) failAtLimit(l Launch, cause Failure) {
-	s.traceStep(TraceEntry{Step: l.Step, Status: Failed, Error: &cause})
-	s.followFailure(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, cause)
-}
-
 func (s *State) endIfOverspent() bool {
 	limit, spent := s.Graph.CostUSD, s.Usage.AtLeastUSD()
 	if limit == 0 || spent < limit {
@@ -135,15 +134,41 @@ func (s *State) endIfOverspent() bool {
 	return true
 }
 
-func (s *State) timeUp() {
-	if !s.Done() {
-		s.endAtLimit(TimeOver, fmt.Sprintf("the run's time of %d s is over: limits.seconds", s.Graph.Seconds))
-	}
-}
-
 func (s *State) endAtLimit(kind, reason string) {
 	s.endRun(Failed, reason, nil)
 	s.Result.Limit = kind
+}
+
+// Retries make the run try a step again that ends with one of the statuses. The zero value never does.
+type Retries struct {
+	Attempts int      `json:"attempts,omitempty"` // how often the step is tried in one visit, the first time included
+	Seconds  float64  `json:"seconds,omitempty"`  // the first wait; each wait is twice as long as the one before
+	On       []Status `json:"on,omitempty"`
+}
+
+// longestWait bounds the wait before a retry, in seconds.
+const longestWait = 3600
+
+// retryStep tries a step again with the launch l, if its retry says so (rule 24). Team is the status of its team.
+func (s *State) retryStep(l Launch, status Status, team string) bool {
+	n, t := s.Graph.findNode(l.Step), s.Spent[l.Step]
+	if t.Retries+1 >= n.Retry.Attempts || !slices.Contains(n.Retry.On, status) && !slices.Contains(n.Retry.On, Status(team)) {
+		return false
+	}
+	if s.setAllowances(&l) != nil {
+		return false // it would end at once
+	}
+	t.Retries++
+	s.Spent[l.Step] = t
+	text := fmt.Sprintf("%s is tried again, %d of %d", l.Step, t.Retries+1, n.Retry.Attempts)
+	if n.Retry.Seconds > 0 {
+		s.Waits++
+		s.Wait = &Wait{ID: s.Waits, Seconds: min(longestWait, n.Retry.Seconds*float64(int(1)<<min(t.Retries-1, 20)))}
+		text += fmt.Sprintf(", in %.0f s", s.Wait.Seconds)
+	}
+	s.addNote(l.Step, text)
+	s.makePending(l)
+	return true
 }
 
 // DefaultIterations is the limit of model calls of a step that sets none.
@@ -163,6 +188,8 @@ type Graph struct {
 
 	// Park makes a run wait for a person when a step fails.
 	Park bool `json:"park,omitempty"`
+
+	Result string `json:"result,omitempty"` // the step whose text is that of the run; empty for the last one
 }
 
 // Node is one step of a graph.
@@ -185,6 +212,11 @@ type Node struct {
 	Instead   string `json:"instead,omitempty"`
 
 	History Policy `json:"history,omitempty"`
+
+	Retry Retries `json:"retry,omitzero"`
+
+	Reads []string `json:"reads,omitempty"` // steps whose values its templates name
+	End   string   `json:"end,omitempty"`   // the end of a run that ends with this step, in words of its own
 }
 
 // Limits bound all visits of a step together. 0 sets no limit.

@@ -39,6 +39,10 @@ type State struct {
 	Paused    bool     `json:"paused,omitempty"`
 	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
 
+	Wait    *Wait `json:"wait,omitempty"`    // the wait before the pending launch; nil without one
+	Waiting bool  `json:"waiting,omitempty"` // Wait was drained
+	Waits   int   `json:"waits,omitempty"`   // number of waits
+
 	Rest *Launch `json:"rest,omitempty"` // the failed or cancelled step of a run that is over; nil without one
 	Late bool    `json:"late,omitempty"` // whether that step ended by itself afterwards
 
@@ -125,6 +129,10 @@ func (s *State) Drain() []Command {
 	case s.Running != nil && s.Running.Holding:
 		commands = append(commands, s.holdTeam(false)...)
 	case s.Parked != nil:
+	case s.Pending != nil && s.Wait != nil && s.Waiting:
+	case s.Pending != nil && s.Wait != nil:
+		s.Waiting = true
+		commands = append(commands, *s.Wait)
 	case s.Pending != nil:
 		commands = append(commands, s.launchPending())
 	case s.Running != nil && s.Announced < len(s.Messages):
@@ -215,9 +223,7 @@ func (s *State) View() View {
 		Step: s.Current(), Stack: []string{}, Trace: append([]TraceEntry{}, s.Trace...),
 		Transitions: s.Transitions, Paused: s.Paused, Messages: len(s.Messages), Usage: s.Usage, Events: s.Events,
 	}
-	for _, f := range s.Stack {
-		v.Stack = append(v.Stack, f.Step)
-	}
+	v.Stack = append(v.Stack, text.Each(s.Stack, func(f frame) string { return f.Step })...)
 	if s.Parked != nil && !s.Done() {
 		why := "retry or cancel: " + s.Current() + " failed, " + s.Parked.Type + ": " + s.Parked.Message
 		v.Parked = &why

@@ -33,10 +33,16 @@ func (s *State) Step(event Event) {
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.applyRequest(e)
+	case Waited:
+		if s.Wait != nil && s.Wait.ID == e.ID {
+			s.Wait, s.Waiting = nil, false
+		}
 	case Reopened:
 		s.reopenRun(e)
 	case TimeUp:
-		s.timeUp()
+		if !s.Done() {
+			s.endAtLimit(TimeOver, fmt.Sprintf("the run's time of %d s is over: limits.seconds", s.Graph.Seconds))
+		}
 	}
 }
 
@@ -82,6 +88,7 @@ func (s *State) chooseNext(l Launch, e Ended) {
 	case e.Status == Failed && e.Cause != nil: // its calls are repeated
 		l.ResumeFrom, l.Uncounted, l.Made = "", false, 0
 		s.followFailure(l, at, e.stepOutcome(), *e.Cause)
+	case e.Action == NoAction && s.retryStep(s.newLaunch(s.Graph.findNode(l.Step)), e.Status, e.Team):
 	default:
 		s.chooseSuccessor(at, e.stepOutcome())
 	}
@@ -149,7 +156,22 @@ func (s *State) enterStep(n *Node) {
 func (s *State) newLaunch(n *Node) Launch {
 	l := Launch{Step: n.Name, Kind: n.Kind, Most: n.MaxIterations, Deepest: s.isDeepest(), Workspace: s.Workspace, Closed: s.closedDestinations(n)}
 	l.History, l.Omitted = n.History.selectTexts(s.History)
+	for _, name := range n.Reads {
+		if ref := s.newestText(name); ref != nil {
+			l.Values = append(l.Values, *ref)
+		}
+	}
 	return l
+}
+
+// newestText returns the newest visit of a step that left a text, or nil.
+func (s *State) newestText(step string) *Ref {
+	for _, r := range slices.Backward(s.History) {
+		if r.Step == step && !r.Textless {
+			return &Ref{Number: r.Number, Step: r.Step}
+		}
+	}
+	return nil
 }
 
 func (s *State) isDeepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
@@ -165,12 +187,15 @@ func (s *State) failStep(l Launch, e Broke) {
 	if e.Anew {
 		next.TeamOf, next.Counted, next.Told = "", llm.Usage{}, 0
 	}
-	s.followFailure(*next, Ref{Number: e.Number, Step: l.Step}, e.stepOutcome(), e.Cause)
+	s.followFailure(*next, Ref{Number: e.Number, Step: l.Step}, outcome{status: Failed, team: e.Team, failed: true}, e.Cause)
 }
 
 // followFailure follows the rule that names the failure of a step. Without such a rule it parks or
 // ends the run (rule 9). A retry launches l.
 func (s *State) followFailure(l Launch, at Ref, o outcome, cause Failure) {
+	if s.retryStep(l, o.status, o.team) {
+		return
+	}
 	if to := s.Graph.findNode(at.Step).nextDestination(o); to != "" {
 		if !s.isRemembered(at) {
 			s.rememberStep(at, false, l.statusNote(Failed, &cause))
@@ -190,8 +215,14 @@ func (s *State) followFailure(l Launch, at Ref, o outcome, cause Failure) {
 
 // endRun ends the run. After an error or a cancellation, the stack still shows the waiting callers.
 func (s *State) endRun(status Status, reason string, final *Ref) {
-	s.Pending, s.Parked = nil, nil
+	s.Pending, s.Parked, s.Wait = nil, nil, nil
 	s.Result = &Result{Status: status, Reason: shortenText(reason), Final: s.finalRef(final)}
+	if final != nil && reason == "" {
+		s.Result.EndedAs = s.Graph.findNode(final.Step).End
+	}
+	if s.Graph.Result != "" {
+		s.Result.Final = s.newestText(s.Graph.Result)
+	}
 	text := "ended: " + string(status)
 	if reason != "" {
 		text += ", " + shortenText(reason)
@@ -289,6 +320,7 @@ type Branch struct {
 	ExitCode    *int   `json:"exit_code,omitempty"`
 	Failed      *bool  `json:"failed,omitempty"`       // whether the step, or a tool call of it, failed
 	TextMatches string `json:"text_matches,omitempty"` // an RE2 pattern; Ended.Matched has those that match
+	Output      bool   `json:"output,omitempty"`       // it has conditions on the output; Ended.Matched has those that hold
 
 	To string `json:"to"`
 }
@@ -306,8 +338,6 @@ func (e Ended) stepOutcome() outcome {
 	return outcome{status: e.Status, team: e.Team, exitCode: e.ExitCode, failed: e.Failed || e.Status == Failed, matched: e.Matched}
 }
 
-func (e Broke) stepOutcome() outcome { return outcome{status: Failed, team: e.Team, failed: true} }
-
 func (n *Node) nextDestination(o outcome) string {
 	for i, b := range n.Next {
 		if b.fitsOutcome(i, o) {
@@ -319,7 +349,7 @@ func (n *Node) nextDestination(o outcome) string {
 
 // Fits reports whether a branch may have applied to a step that ended, whatever its text was.
 func (g TraceEntry) Fits(b Branch) bool {
-	b.TextMatches = ""
+	b.TextMatches, b.Output = "", false
 	return b.fitsOutcome(0, outcome{status: g.Status, team: g.Team, exitCode: g.ExitCode, failed: g.Failed || g.Status == Failed})
 }
 
@@ -332,7 +362,7 @@ func (b Branch) fitsOutcome(i int, o outcome) bool {
 	case o.status == Failed && !named && (b.Failed == nil || !*b.Failed):
 	case b.ExitCode != nil && (o.exitCode == nil || *b.ExitCode != *o.exitCode):
 	case b.Failed != nil && *b.Failed != o.failed:
-	case b.TextMatches != "" && !slices.Contains(o.matched, i):
+	case (b.TextMatches != "" || b.Output) && !slices.Contains(o.matched, i):
 	default:
 		return true
 	}

@@ -26,6 +26,7 @@ type run struct {
 	state *State
 	at    *Launch
 	done  *Result
+	waits []Wait
 	count int
 }
 
@@ -71,6 +72,8 @@ func (r *run) drain() []Command {
 			r.at = &c
 		case Done:
 			r.done, r.at = &c.Result, nil
+		case Wait:
+			r.waits = append(r.waits, c)
 		case Stop, Hold, Release, Ring, Keep:
 		}
 	}

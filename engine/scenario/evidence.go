@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"conclave/engine/text"
 )
 
 // EvidenceTool records evidence.
@@ -63,11 +65,7 @@ var (
 
 // EvidenceTypes returns the names of the types of evidence.
 func EvidenceTypes() []string {
-	var names []string
-	for _, k := range kinds {
-		names = append(names, k.name)
-	}
-	return names
+	return text.Each(kinds, func(k Kind) string { return k.name })
 }
 
 // Evidence describes one piece of evidence, in <name>.meta.json.
@@ -112,17 +110,14 @@ func (k Kind) NeedsFile() bool { return k.text == Format{} }
 
 // Format returns the format of content and whether it is text. The content was read from
 // file or, if file is empty, given as text. The error is for the agent.
-func (k Kind) Format(content []byte, file string) (f Format, text bool, err error) {
+func (k Kind) Format(content []byte, file string) (f Format, asText bool, err error) {
 	found := http.DetectContentType(content)
 	if i := slices.IndexFunc(k.binary, func(f Format) bool { return f.ContentType == found }); i >= 0 {
 		return k.binary[i], false, nil
 	}
 	switch {
 	case k.NeedsFile():
-		var accepted []string
-		for _, f := range k.binary {
-			accepted = append(accepted, f.Extension)
-		}
+		accepted := text.Each(k.binary, func(f Format) string { return f.Extension })
 		return f, false, fmt.Errorf("the file is %s: a %s is a file of the format %s", found, k.name, strings.Join(accepted, " or "))
 	case k.name == custom && file != "" && !utf8.Valid(content):
 		extension := strings.ToLower(strings.TrimPrefix(path.Ext(file), "."))

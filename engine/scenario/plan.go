@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"conclave/engine/llm"
+	"conclave/engine/text"
 )
 
 // maxSteps bounds the steps of a scenario, whose ids have two digits.
@@ -163,10 +164,7 @@ func (p Plan) checkSteps() error {
 func (p Plan) checkOnly() error {
 	for _, id := range p.Only {
 		if !slices.ContainsFunc(p.Steps, func(s StepRef) bool { return s.ID == id }) {
-			var ids []string
-			for _, s := range p.Steps {
-				ids = append(ids, s.ID)
-			}
+			ids := text.Each(p.Steps, func(s StepRef) string { return s.ID })
 			return fmt.Errorf("scenario %s has no step %.20q to run alone; its steps are %s", p.Slug, id, strings.Join(ids, ", "))
 		}
 	}

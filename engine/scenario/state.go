@@ -178,7 +178,10 @@ func (s *State) Drain() []Command {
 		commands = append(commands, Stop{s.Launched.ID})
 	}
 	if s.Launched == nil && !s.Paused && !s.Over {
-		s.endExhausted()
+		if _, _, limit := s.nextLimits(); limit != "" {
+			why := limit + " is used up"
+			s.addResult(Result{Status: Errored, Error: &why})
+		}
 	}
 	if s.Unrecorded {
 		s.Unrecorded = false
@@ -218,13 +221,6 @@ func (s *State) nextLimits() (limits Limits, tightened []string, exhausted strin
 	}
 	limits, tightened = own.withinRun(run)
 	return limits, tightened, ""
-}
-
-func (s *State) endExhausted() {
-	if _, _, limit := s.nextLimits(); limit != "" {
-		why := limit + " is used up"
-		s.addResult(Result{Status: Errored, Error: &why})
-	}
 }
 
 func (s *State) launchNext() Launch {
@@ -324,7 +320,8 @@ func (s *State) skipSteps() {
 		switch earlier := s.Earlier[step.ID]; {
 		case part == PartAfter:
 			return
-		case part == "" && s.keepsResult(earlier):
+		// A shared browser has ended with the run, and results after a step that did not pass are dropped.
+		case part == "" && !s.Halted && earlier.Status == Pass && s.Plan.Browser != BrowserRun:
 			earlier.File = step.File
 			skipped = earlier
 		case s.Halted || part == "" && !s.Plan.Selects(step.ID):
@@ -334,12 +331,6 @@ func (s *State) skipSteps() {
 		}
 		s.Results = append(s.Results, skipped)
 	}
-}
-
-// keepsResult reports whether a result of the resumed run is kept. Results after a step that did not pass are
-// dropped, and so are all results if the steps shared a browser, because the browser has ended.
-func (s *State) keepsResult(earlier Result) bool {
-	return !s.Halted && earlier.Status == Pass && s.Plan.Browser != BrowserRun
 }
 
 // Attempt is one start of a step. In a retried run a step can have several attempts, each

@@ -240,9 +240,7 @@ func (m marks) openingMarks() []string { return []string{m.Mark, m.People, m.Pas
 // updateMark returns the mark of an update that shows these answers for the first time.
 func (m marks) updateMark(arrivals []arrival) string {
 	parts := []string{"update", m.Token}
-	for _, a := range arrivals {
-		parts = append(parts, a.Label)
-	}
+	parts = append(parts, text.Each(arrivals, func(a arrival) string { return a.Label })...)
 	return hashParts(parts...)
 }
 

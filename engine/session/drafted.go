@@ -10,6 +10,7 @@ import (
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/session/quality"
+	"conclave/engine/text"
 )
 
 // The files of the preparations at the root of a session, beside eval_criteria.json.
@@ -74,10 +75,7 @@ func byID[T any](t config.Team, values []T) map[string]T {
 
 // IDs returns the IDs of a team in byte order, which is the order of the anonymous numbers.
 func IDs(t config.Team) []string {
-	ids := make([]string, 0, len(t.Agents))
-	for _, a := range t.Agents {
-		ids = append(ids, a.ID)
-	}
+	ids := text.Each(t.Agents, func(a config.Agent) string { return a.ID })
 	slices.Sort(ids)
 	return ids
 }

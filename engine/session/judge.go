@@ -216,18 +216,12 @@ func (r *rules) rejectReply(calls []llm.ToolCall, why *rejection) loop.Ruling {
 }
 
 func (r *rules) endingCalls() string {
-	var names []string
-	for _, action := range r.openActions() {
-		names = append(names, string(action))
-	}
+	names := text.Each(r.openActions(), func(action coordination.Action) string { return string(action) })
 	return strings.Join(names, " or ")
 }
 
 func (r *rules) toolNames() string {
-	var names []string
-	for _, tool := range r.Offer() {
-		names = append(names, tool.Name)
-	}
+	names := text.Each(r.Offer(), func(tool llm.Tool) string { return tool.Name })
 	names = append(names, r.task.Tools...)
 	if len(names) == 0 {
 		return "You have no tools."

@@ -42,9 +42,7 @@ func (o *opening) openRules(access step.Access) (loop.Rules, []llm.Message, erro
 	if t.Checklist != nil && o.Files {
 		t.Checklist.Read = access.Read
 	}
-	for _, tool := range access.Tools {
-		t.Tools = append(t.Tools, tool.Name)
-	}
+	t.Tools = append(t.Tools, text.Each(access.Tools, func(tool llm.Tool) string { return tool.Name })...)
 	if o.Bell != nil {
 		t.Inbox = doorbell{opening: o, mount: access.Mount}
 	}

@@ -22,8 +22,8 @@ import (
 var templateFiles embed.FS
 
 // templates parses the templates once.
-var templates = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).ParseFS(templateFiles, "templates/*.tmpl")
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{"inc": func(i int) int { return i + 1 }}).ParseFS(templateFiles, "templates/*.tmpl"))
 })
 
 // prompt is the data of the opening's templates.
@@ -120,7 +120,7 @@ func (r *rules) buildPrompt() prompt {
 		Plain:     t.isPlain(),
 		Divided:   t.isDivided(),
 		Shell:     t.Files && slices.Contains(t.Tools, runCommand),
-		Servers:   t.usesServers(),
+		Servers:   slices.ContainsFunc(t.Tools, func(tool string) bool { return strings.HasPrefix(tool, serverPrefix) }),
 		Gated:     t.Checklist != nil,
 		Owned:     t.ownedParts(),
 	}
@@ -133,9 +133,7 @@ func (r *rules) buildPrompt() prompt {
 	if t.Brief != nil {
 		p.Outcome = *t.Brief
 		p.Outcome.Reasons = nil
-		for _, reason := range t.Brief.Reasons {
-			p.Outcome.Reasons = append(p.Outcome.Reasons, t.cleanRemark(reason))
-		}
+		p.Outcome.Reasons = append(p.Outcome.Reasons, text.Each(t.Brief.Reasons, t.cleanRemark)...)
 	}
 	if t.Previous != nil {
 		p.Reason, p.Instructions = t.cleanRemark(t.Previous.Reason), t.cleanRemark(t.Previous.Instructions)
@@ -205,12 +203,8 @@ func (t task) ownedParts() []owned {
 }
 
 func fillTemplate(name string, data any) (string, error) {
-	set, err := templates()
-	if err != nil {
-		return "", fmt.Errorf("read the prompt templates: %w", err)
-	}
 	var b strings.Builder
-	if err := set.ExecuteTemplate(&b, name, data); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
 		return "", fmt.Errorf("fill the prompt template %s: %w", name, err)
 	}
 	return strings.TrimSpace(b.String()), nil

@@ -63,10 +63,7 @@ func (o *opening) loadReview(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the tasks for the version after %s: %w", o.ownLabel(), err)
 	}
-	text, err := artifact.EncodeJSON(tasks)
-	if err != nil {
-		return fmt.Errorf("write the tasks for the version after %s: %w", o.ownLabel(), err)
-	}
+	text, _ := artifact.EncodeJSON(tasks) // it was read from JSON
 	o.papers = append(o.papers, step.Paper{Dir: t.PacketDir, Name: tasksFile, Text: string(text)})
 	t.Objective, t.Shift, t.Plan = tasks.Objective, tasks.Shift(), tasks.Plan(o.Files)
 	return nil

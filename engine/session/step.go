@@ -45,6 +45,9 @@ type Step struct {
 	// used.
 	Scratch string
 
+	// Recorded leaves last_action.json to the record of the session.
+	Recorded bool
+
 	Attempt int       // counts the executions of the launch
 	Spent   llm.Usage // usage of earlier attempts
 
@@ -230,8 +233,8 @@ type stopDocument struct {
 	Timestamp time.Time               `json:"timestamp"`
 }
 
-// Documents lists the documents of a commit: answer.json, vote.json or stop.json, and
-// last_action.json. The commit of an evaluation has no documents.
+// Documents lists the documents of a commit: answer.json, vote.json or stop.json, and last_action.json
+// unless it is Recorded. The commit of an evaluation has neither.
 func (m Step) Documents(ctx context.Context, store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
 	last := c.LastAction(m.Launch.Agent, number)
 	var document step.Document
@@ -274,6 +277,9 @@ func (m Step) Documents(ctx context.Context, store artifact.Store, number int, c
 		return m.evaluationDocuments(c)
 	default:
 		return nil, nil
+	}
+	if m.Recorded {
+		return []step.Document{document}, nil
 	}
 	return []step.Document{document, m.lastAction(last)}, nil
 }

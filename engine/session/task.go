@@ -16,6 +16,7 @@ import (
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/session/quality"
+	"conclave/engine/text"
 )
 
 // task is the input of a step's rules. It names agents by anonymous numbers only,
@@ -205,10 +206,6 @@ func (t task) hasTool(tool string) bool {
 	return slices.Contains(t.Tools, tool) || strings.HasPrefix(tool, serverPrefix)
 }
 
-func (t task) usesServers() bool {
-	return slices.ContainsFunc(t.Tools, func(tool string) bool { return strings.HasPrefix(tool, serverPrefix) })
-}
-
 func (t task) offersAction(action coordination.Action) bool {
 	return slices.Contains(t.Offered, action)
 }
@@ -367,9 +364,5 @@ func (t task) answerDescription() string {
 }
 
 func (m *memory) electableAgents() []string {
-	names := make([]string, 0, len(m.answers))
-	for _, a := range m.answers {
-		names = append(names, a.authorName())
-	}
-	return names
+	return text.Each(m.answers, answer.authorName)
 }

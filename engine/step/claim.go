@@ -158,6 +158,11 @@ func Recover(ctx context.Context, p Ports, s Spec) (Result, error) {
 	if err != nil {
 		return a.result, err
 	}
+	reply, err := readReply(ctx, p.Store, a.dir(), records)
+	if err != nil {
+		return a.result, err
+	}
+	records = append(records, record{Lines: reply})
 	// Reported usage may include a call that was not journaled.
 	if spent := usageOf(records); spent.ModelCalls > a.result.Usage.ModelCalls {
 		a.result.Usage = spent

@@ -9,8 +9,8 @@
 //     earlier attempts, from the journal. The rules learn its entries.
 //   - loop: the model and the tools, until the rules accept an action. The rules may mount
 //     peers' newer files while it runs.
-//   - journal: every reply, and every batch of tool results with the changed files, is
-//     stored under journal/<token>/ before anything follows from it.
+//   - journal: every reply before a tool or the model is called again, and every batch of tool results
+//     with the changed files, is stored under journal/<token>/. The last reply is in transcript.jsonl only.
 //   - commit: files and transcript are stored as content-addressed blobs, then one key,
 //     action.json, is created conditionally. Before it the step has no action; after it
 //     the action is real, and the journal is deleted.

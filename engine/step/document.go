@@ -14,9 +14,8 @@ import (
 
 // writeDocuments writes the files that people and other programs read, derived from the commit. It
 // may be repeated, even by two attempts at once. Files that replace older ones are written last, so
-// that their readers find the others. Unless the step is the agent's newest, it first reads these,
-// because they may be of a newer step.
-func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
+// that their readers find the others.
+func (a *attempt) writeDocuments(ctx context.Context) error {
 	store := a.ports.Store
 	documents, err := a.spec.Documents(a.result.Step, a.result.Commit)
 	if err != nil {
@@ -31,13 +30,10 @@ func (a *attempt) writeDocuments(ctx context.Context, newest bool) error {
 	}
 	for _, d := range documents {
 		if d.Replace {
-			if newest {
-				d.Newer = nil
-			}
 			replaced = append(replaced, d)
 			continue
 		}
-		group.Go(func() error { return writeDocument(together, store, d) })
+		group.Go(func() error { return WriteDocument(together, store, d) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -83,14 +79,14 @@ func (a *attempt) writeWorkspace(ctx context.Context) error {
 		}
 		body = tree
 	}
-	return writeDocument(ctx, store, Document{Key: dir + "workspace.json", Body: body})
+	return WriteDocument(ctx, store, Document{Key: dir + "workspace.json", Body: body})
 }
 
 // maxTranscript is the size, in bytes, up to which a transcript is written directly to its place.
 const maxTranscript = 1 << 20
 
 // storeTranscript stores the transcript before the commit and returns its hash. It stores it
-// as transcript.jsonl, or as a blob if it is large or another attempt has written that file.
+// as transcript.jsonl or, behind the journal, as a blob if it is large or another attempt has written that file.
 func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) {
 	transcript := a.journal.transcript.Bytes()
 	a.transcribed = len(transcript) <= maxTranscript
@@ -99,6 +95,9 @@ func (a *attempt) storeTranscript(ctx context.Context) (hash string, err error) 
 			return artifact.SumOf(transcript), err
 		}
 		a.transcribed = false
+	}
+	if err = a.journal.writeReply(ctx); err != nil {
+		return "", err
 	}
 	return artifact.PutBlob(ctx, a.ports.Store, a.spec.Layout, transcript)
 }
@@ -135,14 +134,15 @@ func mendTranscript(ctx context.Context, store artifact.Store, layout artifact.L
 
 func writeAll(ctx context.Context, store artifact.Store, documents []Document) error {
 	for _, d := range documents {
-		if err := writeDocument(ctx, store, d); err != nil {
+		if err := WriteDocument(ctx, store, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeDocument(ctx context.Context, store artifact.Store, d Document) error {
+// WriteDocument writes a document, unless the existing file must be kept.
+func WriteDocument(ctx context.Context, store artifact.Store, d Document) error {
 	outdated, err := d.isOutdated(ctx, store)
 	if err != nil {
 		return fmt.Errorf("read %s before it is replaced: %w", d.Key, err)

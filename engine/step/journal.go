@@ -24,20 +24,20 @@ var (
 	errBehind = errors.New("an earlier attempt of the step has gone on")
 )
 
-// journal makes entries durable: after every reply, and after every batch of tool results
-// with the changed files. Entries that cost nothing to repeat, such as an opening or an
-// elision, wait for the next of those. The commit replaces the entry of the action. A reply is
-// written while the attempt goes on: tools, the next entry and the commit wait for it.
+// journal makes entries durable: every reply before a tool or the model is called again, and every batch
+// of tool results with the changed files. Entries that cost nothing to repeat, such as an opening or an
+// elision, wait for the next of those. The commit replaces the entry of the action, and transcript.jsonl,
+// which is stored before the commit, the object of the reply that the action is in.
 type journal struct {
 	*attempt
 	writer  string
 	written int            // number of objects written
 	waiting []Line         // lines for the next object
+	stored  int            // number of waiting lines that transcript.jsonl has
+	owing   bool           // a reply waits
 	left    artifact.Delta // files of an earlier step, for the first object
-	files   artifact.Delta // all files so far
+	files   artifact.Delta // all files so far, which are stored even if their object is not
 	spent   llm.Usage
-	pending chan error     // outcome of the object that is being written; nil for none
-	writing artifact.Delta // files in the object that is being written
 	last    loop.EntryKind
 
 	transcript bytes.Buffer
@@ -55,12 +55,12 @@ func (j *journal) appendEntry(ctx context.Context, e loop.Entry) error {
 	if err := j.addLine(l); err != nil { // written before the entry: a write that is cut short may have succeeded
 		return err
 	}
-	if mustJournal(e) {
-		if err := j.flushLines(ctx, e); err != nil {
+	j.last = e.Kind
+	if j.owing = j.owing || e.Kind == loop.Reply; mustJournal(e) && (e.Kind != loop.Reply || len(j.left.Changed)+len(j.left.Removed) > 0) {
+		if err := j.flushLines(ctx, !calledModel(e)); err != nil {
 			return err
 		}
 	}
-	j.last = e.Kind
 	j.reportProgress()
 	return nil
 }
@@ -135,6 +135,7 @@ func (a *attempt) restoreJournal(ctx context.Context) ([]loop.Entry, error) {
 			return nil, err
 		}
 	}
+	a.origin = originOf(records, a.spec.Token)
 	deltas, err := a.initialFiles(ctx)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,14 @@ func (a *attempt) restoreJournal(ctx context.Context) ([]loop.Entry, error) {
 		}
 		deltas = append(deltas, j.left)
 	}
+	if !a.fresh {
+		if j.waiting, err = readReply(ctx, a.ports.Store, a.dir(), records); err != nil {
+			return nil, err
+		}
+		j.stored, j.owing = len(j.waiting), len(j.waiting) > 0
+	}
 	var entries []loop.Entry
+	records = append(records, record{Lines: j.waiting})
 	for _, r := range records {
 		deltas = append(deltas, r.Files)
 		for _, l := range r.Lines {
@@ -191,7 +199,7 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: from}
+	taken := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, From: from, Origin: originOf(old, from)}
 	if spent := usageOf(old); uncounted && spent.ModelCalls > 0 {
 		taken.Uncounted = &spent
 	}
@@ -215,11 +223,11 @@ func (j *journal) takeOver(ctx context.Context) ([]record, error) {
 func (j *journal) endResumed(ctx context.Context) (token string, uncounted bool, records []record, err error) {
 	token, uncounted = j.spec.Attempt.ResumeFrom, j.spec.Attempt.Uncounted
 	for below := j.result.Step; token != ""; {
-		if records, err = j.closeJournal(ctx, token); err != nil || len(records) > 0 {
-			break
-		}
 		var claim artifact.Claim
 		if below, claim, err = j.claimOf(ctx, token, below); err != nil {
+			break
+		}
+		if records, err = j.closeJournal(ctx, token, below); err != nil || len(records) > 0 {
 			break
 		}
 		token, uncounted = claim.ResumeFrom, claim.Uncounted
@@ -227,14 +235,19 @@ func (j *journal) endResumed(ctx context.Context) (token string, uncounted bool,
 	return token, uncounted, records, err
 }
 
-// closeJournal reads the journal of a token and closes it with a final record.
-func (j *journal) closeJournal(ctx context.Context, token string) ([]record, error) {
+// closeJournal reads the journal of the step with a number and a token, and closes it with a final record.
+func (j *journal) closeJournal(ctx context.Context, token string, number int) ([]record, error) {
 	for {
 		records, err := readJournal(ctx, j.ports.Store, j.spec.Layout, token)
-		if err != nil || len(records) == 0 {
+		if err != nil {
 			return nil, err
 		}
 		key := j.spec.Layout.Journal(token, len(records)+1)
+		reply, err := readReply(ctx, j.ports.Store, j.spec.Dir(number), records)
+		if err != nil || len(records)+len(reply) == 0 {
+			return nil, err
+		}
+		records = append(records, record{Lines: reply})
 		err = artifact.CreateJSON(ctx, j.ports.Store, key, record{Attempt: math.MaxInt, Writer: j.writer})
 		if errors.Is(err, artifact.ErrExists) {
 			continue
@@ -260,22 +273,41 @@ func readJournal(ctx context.Context, store artifact.Store, layout artifact.Layo
 	}
 }
 
-// interruptedCalls returns the IDs of calls that an earlier attempt may have started: the calls of
-// a last reply that has no results.
-func interruptedCalls(entries []loop.Entry) map[string]bool {
-	calls := map[string]bool{}
-	for _, e := range slices.Backward(entries) {
-		if e.Kind == loop.Resumed {
-			continue
-		}
-		if e.Kind == loop.Reply && len(e.Messages) > 0 {
-			for _, call := range e.Messages[0].ToolCalls {
-				calls[call.ID] = true
-			}
-		}
-		break
+// readReply returns the reply whose action an attempt of the step was about to commit, with the lines before
+// it that the journal does not have: transcript.jsonl has them, if it has those of the journal, too.
+func readReply(ctx context.Context, store artifact.Store, dir string, records []record) ([]Line, error) {
+	raw, err := store.Get(ctx, dir+transcriptFile)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil, nil
 	}
-	return calls
+	lines, parseErr := parseLines(dir+transcriptFile, raw)
+	if err != nil || parseErr != nil || len(lines) == 0 || lines[len(lines)-1].Action == nil {
+		return nil, err
+	}
+	journaled, err := rawLines(records)
+	if err != nil || len(journaled) >= len(lines) {
+		return nil, err
+	}
+	same, err := rawLines([]record{{Lines: lines[:len(lines)-1]}})
+	for i, l := range journaled {
+		if err == nil && !bytes.Equal(l.Raw, same[i].Raw) {
+			return nil, nil
+		}
+	}
+	return same[len(journaled):], err
+}
+
+// originOf returns the token of the step that wrote the last reply of a journal, whose own token is given.
+func originOf(records []record, own string) string {
+	for _, r := range slices.Backward(records) {
+		if slices.ContainsFunc(r.Lines, func(l Line) bool { return l.Kind == loop.Reply }) && r.From != "" {
+			return r.Origin
+		}
+		if slices.ContainsFunc(r.Lines, func(l Line) bool { return l.Kind == loop.Reply }) {
+			return own
+		}
+	}
+	return own
 }
 
 // record is one object of a journal: the lines and file changes since the previous one.
@@ -286,9 +318,15 @@ type record struct {
 	Files   artifact.Delta `json:"files,omitzero"`
 
 	// From is the token of the step from which the lines were copied. Their usage is
-	// counted there, except for Uncounted.
+	// counted there, except for Uncounted. Origin is the token of the step that wrote the last reply among them.
 	From      string     `json:"from,omitempty"`
+	Origin    string     `json:"origin,omitempty"`
 	Uncounted *llm.Usage `json:"uncounted,omitempty"`
+
+	// Spent is the usage of the step with that of earlier attempts, of which some may be in no line.
+	Spent *llm.Usage `json:"spent,omitempty"`
+
+	stored int // number of lines that an earlier attempt has stored in transcript.jsonl
 }
 
 func usageOf(records []record) llm.Usage {
@@ -302,47 +340,50 @@ func usageOf(records []record) llm.Usage {
 				sum = sum.Add(l.Spent())
 			}
 		}
+		if r.Spent != nil {
+			sum = *r.Spent
+		}
 	}
 	return sum
 }
 
-// flushLines writes the waiting lines, of which e is the last, and, if tools have run, the workspace's
-// changes. It does not wait for the write of a reply.
-func (j *journal) flushLines(ctx context.Context, e loop.Entry) error {
-	if err := j.awaitWrite(); err != nil {
-		return err
-	}
-	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting}
-	if !calledModel(e) {
+// flushLines writes the waiting lines and, if tools have run, the workspace's changes.
+func (j *journal) flushLines(ctx context.Context, ran bool) error {
+	spent := j.spent // which goes on
+	r := record{Attempt: j.spec.Attempt.Number, Writer: j.writer, Lines: j.waiting, Files: j.left, Spent: &spent, stored: j.stored}
+	if ran {
 		delta, err := j.ws.takeChanges(ctx)
 		if err != nil {
 			return err
 		}
-		r.Files = delta
+		r.Files = j.left.Join(delta)
 	}
-	r.Files = j.left.Join(r.Files)
-	j.waiting, j.left, j.writing, j.last = nil, artifact.Delta{}, r.Files, e.Kind
-	j.pending = make(chan error, 1)
-	go func(pending chan<- error, seq int) { pending <- j.createRecord(ctx, r, seq) }(j.pending, j.written+1)
-	if e.Kind == loop.Reply {
-		return nil
-	}
-	return j.awaitWrite()
-}
-
-// awaitWrite waits for the object that is being written, and returns the error of its write.
-func (j *journal) awaitWrite() error {
-	if j.pending == nil {
-		return nil
-	}
-	err := <-j.pending
-	j.pending = nil
-	if err != nil {
+	j.waiting, j.stored, j.owing, j.left, j.files = nil, 0, false, artifact.Delta{}, j.files.Join(r.Files)
+	if err := j.createRecord(ctx, r, j.written+1); err != nil {
 		return err
 	}
-	j.written, j.files = j.written+1, j.files.Join(j.writing)
-	j.reportProgress()
+	j.written++
 	return nil
+}
+
+// writeReply writes the reply that waits, if there is one.
+func (j *journal) writeReply(ctx context.Context) error {
+	if !j.owing {
+		return nil
+	}
+	err := j.flushLines(ctx, false)
+	if err == nil {
+		j.reportProgress()
+	}
+	return err
+}
+
+// admitCall returns the reason why neither the model nor a tool may be called, or nil.
+func (j *journal) admitCall(ctx context.Context) error {
+	if err := j.writeReply(ctx); err != nil {
+		return err
+	}
+	return j.ports.checkAlive(ctx)
 }
 
 // createRecord writes a redacted object. If two attempts write the same one, the later attempt continues.
@@ -364,7 +405,7 @@ func (j *journal) createRecord(ctx context.Context, r record, seq int) error {
 			err = nil
 		case existing.Attempt < j.spec.Attempt.Number:
 			if r.From == "" {
-				j.discarded = j.discarded.Add(usageOf([]record{r}))
+				j.discarded = j.discarded.Add(usageOf([]record{{Lines: r.Lines[r.stored:]}}))
 			}
 			return errBehind
 		default:

@@ -153,39 +153,89 @@ func TestRun_leftMeanwhile(t *testing.T) {
 	}
 }
 
-// An attempt whose last entry an earlier attempt has written goes on from that entry. It has
-// stored a transcript by then, which is not the one that it commits.
-func TestRun_behindAtItsCommit(t *testing.T) {
+// An attempt goes on with the reply that an earlier one has stored in its transcript before it died. One that
+// was stored later, or that does not follow the journal, is of no use: the attempt commits its own.
+func TestRun_replyInATranscript(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, &rules{})
-	w := &watched{Store: b.store}
-	w.release = func(ctx context.Context, object string) error {
-		if object != "000001.json" { // the first reply
-			return nil
-		}
-		for len(w.objects()) < 2 { // step.json, transcript.jsonl
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+	text := func(kind loop.EntryKind, m llm.Message) loop.Entry {
+		return loop.Entry{Kind: kind, Messages: []llm.Message{m}}
+	}
+	opened := text(loop.Opening, llm.Message{Role: llm.User, Content: "How many moons has Mars?"})
+	reply := text(loop.Reply, done("Three."))
+	reply.Usage = &llm.Usage{ModelCalls: 1}
+	acted := loop.Entry{Kind: loop.Results, Action: &loop.Action{Kind: "text", Payload: json.RawMessage(`"Three."`)}}
+	for name, tt := range map[string]struct {
+		left, journal []loop.Entry
+		late          bool
+		calls         int64
+		want          string
+	}{
+		"before its commit":      {left: []loop.Entry{opened, reply, acted}, calls: 1, want: "Three."},
+		"without an action":      {left: []loop.Entry{opened, reply}, calls: 1, want: "Two."},
+		"after the next one":     {left: []loop.Entry{opened, reply, acted}, late: true, calls: 1, want: "Two."},
+		"beside another journal": {left: []loop.Entry{opened, reply, acted}, journal: []loop.Entry{text(loop.Opening, llm.Message{Role: llm.User, Content: "?"})}, calls: 1, want: "Two."},
+		"behind the journal":     {left: []loop.Entry{opened, reply, acted}, journal: []loop.Entry{opened}, calls: 1, want: "Three."},
+		"in the journal":         {left: []loop.Entry{opened, reply, acted}, journal: []loop.Entry{opened, reply}, calls: 1, want: "Three."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, &rules{})
+			linesOf := func(entries []loop.Entry) (lines []step.Line, transcript []byte) {
+				for _, e := range entries {
+					line, err := json.Marshal(step.Line{Time: b.now, Entry: e})
+					require.NoError(t, err)
+					lines, transcript = append(lines, step.Line{Time: b.now, Entry: e}), append(append(transcript, line...), '\n')
+				}
+				return lines, transcript
 			}
-		}
-		record, err := json.Marshal(map[string]any{"attempt": 1, "writer": "earlier", "lines": []step.Line{
-			{Entry: loop.Entry{Kind: loop.Opening, Messages: []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}}},
-			{Entry: loop.Entry{Kind: loop.Reply, Messages: []llm.Message{done("Three.")}, Usage: &llm.Usage{ModelCalls: 1}}},
-		}})
+			_, transcript := linesOf(tt.left)
+			leave := func() { require.NoError(t, b.store.Create(t.Context(), b.spec.Dir(1)+"transcript.jsonl", transcript)) }
+			require.NoError(t, artifact.CreateJSON(t.Context(), b.store, b.spec.Dir(1)+"step.json", artifact.Claim{Token: b.spec.Token}))
+			if lines, _ := linesOf(tt.journal); lines != nil {
+				require.NoError(t, artifact.CreateJSON(t.Context(), b.store, b.spec.Layout.Journal(b.spec.Token, 1), map[string]any{"attempt": 1, "lines": lines}))
+			}
+			b.spec.Attempt.Number = 2
+			b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
+				return &rules{confirm: func(context.Context) (loop.Update, error) {
+					if tt.late {
+						leave()
+					}
+					return loop.Update{}, nil
+				}}, opened.Messages, nil
+			}
+			if !tt.late {
+				leave()
+				found, err := step.Recover(t.Context(), b.ports(), b.spec)
+				require.NoError(t, err)
+				require.Equal(t, tt.want == "Three.", found.Usage.ModelCalls == 1, "as reckoned")
+			}
+			result, err := b.run(done("Two."))
+			require.NoError(t, err)
+			require.JSONEq(t, `"`+tt.want+`"`, string(result.Commit.Payload))
+			require.Equal(t, tt.calls, result.Usage.ModelCalls)
+			requireCommitted(t, b, name)
+		})
+	}
+}
+
+// A step whose reply is in its transcript only is gone on with by another one, which counts the reply if nobody has.
+func TestResumeFrom_replyInATranscript(t *testing.T) {
+	t.Parallel()
+	for uncounted, want := range map[bool]int64{false: 0, true: 1} {
+		b := newBench(t, &rules{})
+		dying := &mortal{Store: b.store}
+		dying.life.Store(2) // step.json, transcript.jsonl
+		ports := b.ports(done("Two."))
+		ports.Store = dying
+		_, err := step.Run(t.Context(), ports, b.spec)
+		require.ErrorIs(t, err, errKilled)
+		require.True(t, noJournal(t, b))
+		resume(b, "run-l2", "run-l1", 1, uncounted)
+		result, err := b.run()
 		require.NoError(t, err)
-		_ = b.store.Create(ctx, b.spec.Layout.Journal(b.spec.Token, 1), record)
-		return nil
+		require.Equal(t, 2, result.Step)
+		require.Equal(t, want, result.Usage.ModelCalls)
 	}
-	b.spec.Attempt.Number = 2
-	b.spec.Open = func(step.Access) (loop.Rules, []llm.Message, error) {
-		return &rules{}, []llm.Message{{Role: llm.User, Content: "How many moons has Mars?"}}, nil
-	}
-	ports := b.ports(done("Two."))
-	ports.Store = w
-	result, err := step.Run(t.Context(), ports, b.spec)
-	require.NoError(t, err)
-	require.JSONEq(t, `"Three."`, string(result.Commit.Payload))
-	requireCommitted(t, b, "after it went on")
 }
 
 // Readers take the content that the commit names, whatever lies at transcript.jsonl; whoever finds

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,23 +62,12 @@ func (l looking) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error
 	return l.opened.Run(ctx, call)
 }
 
-// The transcript is stored while the last reply is written to the journal; the commit and tools
-// wait for the journal.
-func TestJournal_overlaps(t *testing.T) {
+// A reply is in the journal before a tool or the model is called. The last one is in the transcript before the
+// commit, and in no object of the journal.
+func TestJournal_beforeCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
-	w := &watched{Store: b.store}
-	w.release = func(ctx context.Context, object string) error {
-		if object != "000003.json" { // the reply without calls
-			return nil
-		}
-		for !slices.Contains(w.objects(), "transcript.jsonl") {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-		}
-		return nil
-	}
+	w := &watched{Store: b.store, release: func(context.Context, string) error { return nil }}
 	var before []string
 	b.open = func(ctx context.Context, dir string) (step.Tools, error) {
 		opened, err := tools.Open(ctx, dir, tools.Set{Files: true})
@@ -90,20 +78,44 @@ func TestJournal_overlaps(t *testing.T) {
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.NoError(t, err)
 	require.Equal(t, []string{"step.json", "000001.json"}, before)
-	require.Equal(t, []string{"step.json", "000001.json", "000002.json", "transcript.jsonl", "000003.json", "action.json"}, w.objects()[:6])
+	require.Equal(t, []string{"step.json", "000001.json", "000002.json", "transcript.jsonl", "action.json"}, w.objects()[:5])
 }
 
-// A reply that cannot be written ends the attempt before anything is committed.
-func TestJournal_failsLate(t *testing.T) {
+// A reply whose action is withdrawn by a text is in the journal before the model is called again.
+func TestJournal_beforeTheNextCall(t *testing.T) {
+	t.Parallel()
+	r := &rules{}
+	r.confirm = func(context.Context) (loop.Update, error) {
+		if r.confirm = nil; true {
+			return loop.Update{Messages: []llm.Message{{Role: llm.User, Content: "There is news."}}}, nil
+		}
+		return loop.Update{}, nil
+	}
+	b := newBench(t, r)
+	full := errors.New("the disk is full")
+	w := &watched{Store: b.store, release: func(context.Context, string) error { return full }}
+	model := &script{bench: b, replies: []llm.Message{done("One."), done("Two.")}}
+	ports := b.ports()
+	ports.Store, ports.Model = w, model
+	_, err := step.Run(t.Context(), ports, b.spec)
+	require.ErrorIs(t, err, full)
+	require.Equal(t, 1, model.requests)
+}
+
+// A reply that cannot be written ends the attempt before its tool runs.
+func TestJournal_failsBeforeATool(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, &rules{})
 	full := errors.New("the disk is full")
 	w := &watched{Store: b.store, release: func(context.Context, string) error { return full }}
-	ports := b.ports(done("Two."))
+	b.open = func(ctx context.Context, dir string) (step.Tools, error) {
+		opened, err := tools.Open(ctx, dir, tools.Set{Files: true})
+		return looking{opened, func() { require.Fail(t, "a tool runs") }}, err
+	}
+	ports := b.ports(read("missing"))
 	ports.Store = w
 	_, err := step.Run(t.Context(), ports, b.spec)
 	require.ErrorIs(t, err, full)
-	require.NotContains(t, w.objects(), "action.json")
 }
 
 // wasteful is a model whose replies cost money and cannot be used.

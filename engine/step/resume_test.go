@@ -3,7 +3,6 @@ package step_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"strings"
@@ -307,38 +306,6 @@ func TestResumeFrom(t *testing.T) {
 	require.Equal(t, 1, kinds[loop.Resumed])
 }
 
-// If an interrupted call must not run twice, the model is told that its outcome is unknown.
-func TestInterruptedCall(t *testing.T) {
-	t.Parallel()
-	for _, repeatable := range []bool{true, false} {
-		t.Run(fmt.Sprintf("repeatable=%t", repeatable), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, &rules{})
-			model := &worked{}
-			ports := b.ports()
-			ports.Model = model
-			ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return repeatable }}
-			killed := false
-			ports.Progress = func(p step.Progress) { killed = killed || p.Last == loop.Reply && p.Usage.ModelCalls == 2 }
-			leaseOf(&ports).alive = failing(errKilled, func() bool { return killed })
-			_, err := step.Run(t.Context(), ports, b.spec)
-			require.ErrorIs(t, err, errKilled)
-
-			r := b.again()
-			ports.Lease, ports.Progress = nil, nil
-			_, err = step.Run(t.Context(), ports, b.spec)
-			require.NoError(t, err)
-			require.EqualValues(t, workedCalls, model.calls.Load())
-			outputs := results(r.learned)[1]
-			if repeatable {
-				require.NotContains(t, outputs, "not known")
-			} else {
-				require.Contains(t, outputs, "not known")
-			}
-		})
-	}
-}
-
 // The agent can correct files that cannot be stored.
 func TestConfirm_unstorableFiles(t *testing.T) {
 	t.Parallel()
@@ -366,30 +333,6 @@ func TestConfirm_unstorableFiles(t *testing.T) {
 	_, err = newBench(t, &rules{}).run(call("write_file", map[string]string{"path": long, "content": "x"}), done("1"), done("2"), done("3"), done("4"))
 	var name *artifact.NameError
 	require.ErrorAs(t, err, &name, "updates about files are bounded")
-}
-
-// Call IDs are only unique within a reply. A later call with the ID of an interrupted one runs.
-func TestInterruptedCall_reusedID(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, &rules{})
-	ports := b.ports(call("write_file", map[string]string{"path": "a", "content": "one"}))
-	ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return false }}
-	replied := false
-	ports.Progress = func(p step.Progress) { replied = replied || p.Last == loop.Reply }
-	leaseOf(&ports).alive = failing(errKilled, func() bool { return replied })
-	_, err := step.Run(t.Context(), ports, b.spec)
-	require.ErrorIs(t, err, errKilled)
-
-	r := b.again()
-	ports = b.ports(call("write_file", map[string]string{"path": "b", "content": "two"}), read("b"), done("Two."))
-	ports.Tools = toolbox{Toolbox: ports.Tools, repeatable: func(string) bool { return false }}
-	_, err = step.Run(t.Context(), ports, b.spec)
-	require.NoError(t, err)
-	outputs := results(r.learned)
-	require.Len(t, outputs, 3)
-	require.Contains(t, outputs[0], "not known")
-	require.NotContains(t, outputs[1], "not known")
-	require.Contains(t, outputs[2], "two")
 }
 
 func TestRedact_toolResults(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"conclave/engine/approval"
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/overlay"
 	"conclave/engine/files/snapshot"
@@ -28,8 +29,11 @@ type Ports struct {
 	// Lease is the attempt's right to go on; nil for an attempt that nothing ends.
 	Lease Lease
 
-	// Caller has the tools that the session's caller runs.
+	// Caller has the tools that the session's caller runs, and asks people.
 	Caller loop.Caller
+
+	// Gate decides which calls run, wait for a person, or are refused. The zero Gate lets all run.
+	Gate approval.Gate
 
 	// Now is the clock of documents and measurements.
 	Now func() time.Time
@@ -66,7 +70,7 @@ type Toolbox interface {
 	OpenTools(ctx context.Context, workspace string) (Tools, error)
 
 	// Repeatable reports whether an interrupted call of a tool can run again without harm in the workspace as
-	// it was before the call. The model is told that the outcome of other interrupted calls is unknown.
+	// it was before the call. Other calls, except of tools that are read-only, happen at most once.
 	Repeatable(tool string) bool
 
 	// Overlays returns the mount namespace in which the tools can work, or nil if they need
@@ -355,7 +359,7 @@ func Abandon(ctx context.Context, p Ports, s Spec, r Result, cause artifact.Erro
 	case r.Step == 0:
 		return nil
 	}
-	return writeDocument(ctx, p.Store, Document{Key: s.Dir(r.Step) + "last_action.json", Body: last, Replace: true})
+	return WriteDocument(ctx, p.Store, Document{Key: s.Dir(r.Step) + "last_action.json", Body: last, Replace: true})
 }
 
 // Forget deletes the journals under a prefix, whose steps will not be resumed. It ignores

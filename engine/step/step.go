@@ -45,6 +45,7 @@ type attempt struct {
 	ws      *workspace
 	journal *journal
 	cut     *loop.Entry // of a batch that an error has cut short; nil for none
+	origin  string      // the token of the launch that journaled the last reply
 
 	discarded llm.Usage // of entries in whose place an earlier attempt had written others
 }
@@ -93,23 +94,27 @@ func (a *attempt) workUntilCommit(ctx context.Context) (artifact.Commit, error) 
 	}
 }
 
+// saveTime bounds the time in which an attempt without a commit saves its work.
+const saveTime = 5 * time.Second
+
 func (a *attempt) workOnce(ctx context.Context) (artifact.Commit, error) {
 	ws, err := openWorkspace(ctx, a.ports, a.spec)
 	if err != nil {
 		return artifact.Commit{}, err
 	}
 	defer ws.closeWorkspace(ctx)
-	a.ws, a.journal, a.cut = ws, &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}, nil
+	a.ws, a.journal, a.cut, a.origin = ws, &journal{attempt: a, writer: rand.Text(), spent: a.spec.Attempt.Spent}, nil, a.spec.Token
 	var c artifact.Commit
 	action, err := a.converseWithModel(ctx)
 	if err == nil {
 		c, err = a.commitAction(ctx, action)
 	}
 	if err != nil {
-		_ = a.journal.awaitWrite() // the attempt fails anyway
+		saving, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+		_ = a.journal.writeReply(saving) // the attempt fails anyway
+		stop()
 		a.keepCut(ctx)
-		// The last entry may be lost, but its files are stored.
-		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files.Join(a.journal.writing)
+		a.result.Transcript, a.result.Partial = a.journal.transcript.Bytes(), a.journal.files
 		a.result.Seen, _ = a.witnessedMaterial()
 	}
 	return c, err
@@ -136,7 +141,6 @@ func (a *attempt) converseWithModel(ctx context.Context) (loop.Action, error) {
 		lost = losses{}
 	}
 	rules := &storable{Rules: &informed{Rules: opened, lost: lost.String()}, ws: a.ws, seal: a.spec.Seal}
-	pending := interruptedCalls(entries)
 	if len(entries) == 0 {
 		if entries, err = beginJournal(ctx, a, opening); err != nil {
 			return loop.Action{}, err
@@ -149,7 +153,7 @@ func (a *attempt) converseWithModel(ctx context.Context) (loop.Action, error) {
 			return loop.Action{}, fmt.Errorf("learn the %s: %w", e.Kind, err)
 		}
 	}
-	action, err := loopOf(a, pending).Run(ctx, conv, rules)
+	action, err := loopOf(a).Run(ctx, conv, rules)
 	return action, a.ports.explainNoCalls(err)
 }
 
@@ -161,12 +165,13 @@ func beginJournal(ctx context.Context, a *attempt, opening []llm.Message) ([]loo
 	return []loop.Entry{entry}, a.journal.appendEntry(ctx, entry)
 }
 
-// loopOf returns the fenced loop of an attempt. pending are the interrupted calls.
-func loopOf(a *attempt, pending map[string]bool) loop.Loop {
+// loopOf returns the fenced loop of an attempt.
+func loopOf(a *attempt) loop.Loop {
 	shell := "" // the last recorded state of the shell
+	tools := fencedTools{a}
 	return loop.Loop{
-		Model: fencedModel{Model: a.ports.Model, alive: a.ports.checkAlive, interrupted: pending},
-		Tools: fencedTools{ws: a.ws, ports: a.ports, journal: a.journal, interrupted: pending},
+		Model: fencedModel{Model: a.ports.Model, attempt: a},
+		Tools: tools, RunAt: tools.runAt,
 		Journal: func(ctx context.Context, e loop.Entry) error {
 			return a.journal.appendEntry(ctx, withStates(e, a.ws.tools.Tools(), &shell))
 		},
@@ -234,7 +239,7 @@ func (a *attempt) commitAction(ctx context.Context, action loop.Action) (artifac
 	return c, nil
 }
 
-// storeParts stores the files and the transcript of a commit while the journal is written.
+// storeParts stores the files and the transcript of a commit.
 func (a *attempt) storeParts(ctx context.Context, c *artifact.Commit, sealed Sealed) error {
 	group, together := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -249,7 +254,7 @@ func (a *attempt) storeParts(ctx context.Context, c *artifact.Commit, sealed Sea
 		}
 		return nil
 	})
-	return errors.Join(a.journal.awaitWrite(), group.Wait())
+	return group.Wait()
 }
 
 func (a *attempt) witnessedMaterial() (seen map[string]int, heard int) {
@@ -300,9 +305,7 @@ func (a *attempt) finishCommit(ctx context.Context, c artifact.Commit) error {
 	a.result.Commit, a.result.Usage = c, c.Usage
 	finishing, stop := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer stop()
-	// While ctx has not ended, a step claimed by this attempt is its agent's newest, unless
-	// other programs write steps.
-	return a.writeDocuments(finishing, a.fresh && ctx.Err() == nil && a.spec.Reserve == nil)
+	return a.writeDocuments(finishing)
 }
 
 // maxUnstorable is the number of actions that are withdrawn because of their files before the step fails.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"conclave/engine/files/artifact"
@@ -201,7 +200,7 @@ func leavePartial(ctx context.Context, store artifact.Store, s Spec, r Result) (
 			return nil, fmt.Errorf("write the files of %s: %w", dir, err)
 		}
 	}
-	return &path, writeDocument(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
+	return &path, WriteDocument(ctx, store, Document{Key: dir + partialFile, Body: c, Replace: true})
 }
 
 // keepCut adds the work that a cancellation or a deadline has cut short to the result: of a batch of calls the
@@ -215,7 +214,7 @@ func (a *attempt) keepCut(ctx context.Context) {
 	if a.cut != nil && len(a.cut.Messages) > 0 {
 		_ = a.journal.addLine(Line{Time: artifact.Timestamp(a.ports.Now()), Entry: *a.cut})
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
 	defer stop()
 	if a.cut != nil { // a call that was cut short does not name its files
 		a.ws.touched.addFiles(nil)

@@ -161,47 +161,28 @@ func (p Ports) checkAlive(ctx context.Context) error {
 	return p.Lease.CheckAlive(ctx)
 }
 
-// fencedModel checks that the attempt is alive before every call.
+// fencedModel checks before every call that the attempt is alive and the journal written.
 type fencedModel struct {
 	loop.Model
-	alive func(context.Context) error
-
-	// interrupted is cleared before a model call, because the tool calls of the next reply
-	// are new, even if their IDs are the same.
-	interrupted map[string]bool
+	attempt *attempt
 }
 
 func (m fencedModel) Generate(ctx context.Context, req llm.Request) (llm.Reply, error) {
-	if err := m.alive(ctx); err != nil {
+	if err := m.attempt.journal.admitCall(ctx); err != nil {
 		return llm.Reply{}, err
 	}
-	clear(m.interrupted)
+	m.attempt.origin = m.attempt.spec.Token
 	return m.Model.Generate(ctx, req)
 }
 
 // fencedTools check before every run that the attempt is alive and the journal written.
-type fencedTools struct {
-	ws      *workspace
-	ports   Ports
-	journal *journal
-
-	interrupted map[string]bool // IDs of calls that may have run already
-}
-
-// outcomeUnknown is the result of a call that may have run and must not run twice.
-const outcomeUnknown = "The step was interrupted while this call ran, or just before. Whether it took effect is not known: find out before you call it again."
+type fencedTools struct{ *attempt }
 
 func (t fencedTools) Tools() []llm.Tool { return t.ws.tools.Tools() }
 
 func (t fencedTools) Run(ctx context.Context, call llm.ToolCall) (loop.Output, error) {
-	if err := t.journal.awaitWrite(); err != nil {
+	if err := t.journal.admitCall(ctx); err != nil {
 		return loop.Output{}, err
-	}
-	if err := t.ports.checkAlive(ctx); err != nil {
-		return loop.Output{}, err
-	}
-	if t.interrupted[call.ID] && !t.ports.Tools.Repeatable(call.Name) {
-		return loop.Output{Text: outcomeUnknown, Failed: true}, nil
 	}
 	fenced, stop := t.ports.fenceRun(ctx)
 	defer stop()

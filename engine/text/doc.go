@@ -5,7 +5,7 @@
 //
 // Head, Tail, HeadRunes and the functions whose names begin with Truncate shorten; OneLine,
 // Sanitize, Terminal, Markdown and Within clean; Nearest corrects a misspelt name; Size formats
-// bytes. Start with Truncate in text.go.
+// bytes; Each lists the names of things. Start with Truncate in text.go.
 //
 // # Secrets
 //

@@ -51,10 +51,6 @@ func joinAlternatives(expressions []string) pattern {
 	})
 }
 
-func (a *allowlist) compilePatterns() {
-	a.paths, a.regexes = joinAlternatives(a.Paths), joinAlternatives(a.Regexes)
-}
-
 func (a *allowlist) allowsMatch(match, secret []byte) bool {
 	target := secret
 	if a.RegexTarget == "match" {
@@ -121,7 +117,7 @@ func (k *rules) addRule(r *rule) {
 	r.form = joinAlternatives([]string{form})
 	r.Allowlists = append(r.Allowlists, k.allowed)
 	for _, a := range r.Allowlists {
-		a.compilePatterns()
+		a.paths, a.regexes = joinAlternatives(a.Paths), joinAlternatives(a.Regexes)
 	}
 	if len(r.Keywords) == 0 {
 		k.plain = append(k.plain, r)

@@ -37,6 +37,15 @@ func Truncate(s string, limit int) string {
 	return head + ellipsis
 }
 
+// Each returns the text of each item, or nil if there are no items.
+func Each[T any](items []T, of func(T) string) []string {
+	var texts []string
+	for _, item := range items {
+		texts = append(texts, of(item))
+	}
+	return texts
+}
+
 // HeadRunes returns the first n characters of s as valid UTF-8, because other bytes would not survive JSON.
 func HeadRunes(s string, n int) string {
 	s = strings.ToValidUTF8(s, replacement)
@@ -94,17 +103,12 @@ func Sanitize(s string) string {
 func Terminal(s string) string {
 	s = Sanitize(ansi.Strip(strings.ToValidUTF8(s, replacement)))
 	return strings.Map(func(r rune) rune {
-		if reordersText(r) {
+		// An embedding, override or isolate can show a text in another order than it is written in.
+		if '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069' {
 			return -1
 		}
 		return r
 	}, s)
-}
-
-// reordersText reports whether r is a bidirectional embedding, override or isolate. These can
-// show a text in another order than that in which it is written.
-func reordersText(r rune) bool {
-	return '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
 }
 
 // Markdown returns s on one line without control characters. It escapes the characters that

@@ -149,6 +149,8 @@ type Input struct {
 	Pipeline string          `json:"pipeline,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"`
 
+	Inputs json.RawMessage `json:"inputs,omitempty"` // an object that fits the pipeline's schema
+
 	artifact.Material
 
 	// Resume continues the failed or cancelled run with this workflow ID.
@@ -172,14 +174,16 @@ func (in Input) validate(id string, continued bool) error {
 	case in.Continued != nil && !continued:
 		return workflows.Invalid("continued is reserved for the workflow: leave it out")
 	case in.Resume && !continued:
-		if in.Request != "" || in.Pipeline != "" || activities.Given(in.Config) || in.Given() {
-			return workflows.Invalid("resume goes on with the run as it was started: leave request, pipeline, config, base and context out")
+		if in.Request != "" || in.Pipeline != "" || activities.Given(in.Config) || activities.Given(in.Inputs) || in.Given() {
+			return workflows.Invalid("resume goes on with the run as it was started: leave request, pipeline, config, inputs, base and context out")
 		}
 		if in.ID == "" { // the workflow's ID need not be that of a run
 			return nil
 		}
 	case strings.TrimSpace(in.Request) == "":
 		return workflows.Invalid(`the input has no request: give {"request":"…","config":{…}}`)
+	case len(in.Inputs) > workflows.MaxInput:
+		return workflows.Invalid("the inputs have %d bytes, at most %d are accepted: give large material as a base or a context: `conclave upload DIR` stores one", len(in.Inputs), workflows.MaxInput)
 	case len(in.Request) > workflows.MaxInput:
 		return workflows.Invalid("the request has %d bytes, at most %d are accepted: give large material as a base or a context: `conclave upload DIR` stores one", len(in.Request), workflows.MaxInput)
 	case len(in.Images) > 0:

@@ -34,7 +34,7 @@ func TestInput_validate(t *testing.T) {
 		"resume alone":          {in: Input{Resume: true}},
 		"resume of a run":       {in: Input{Resume: true, ID: "p1"}},
 		"resume of an odd run":  {Input{Resume: true, ID: "../p1"}, false, "../p1"},
-		"resume and a request":  {Input{Resume: true, Request: "q"}, false, "resume goes on with the run as it was started: leave request, pipeline, config, base and context out"},
+		"resume and a request":  {Input{Resume: true, Request: "q"}, false, "resume goes on with the run as it was started: leave request, pipeline, config, inputs, base and context out"},
 		"resume and a name":     {Input{Resume: true, Pipeline: "review"}, false, "resume goes on with the run"},
 		"resume and a config":   {Input{Resume: true, Config: config}, false, "resume goes on with the run"},
 		"resume and null":       {in: Input{Resume: true, Config: json.RawMessage("null")}},

@@ -85,12 +85,6 @@ func stepSummary(l pipeline.Launch) string {
 	return text
 }
 
-// stop cancels the step, either permanently or until the core launches it again.
-func (s *step) stop() {
-	s.stopped = true
-	s.cancel()
-}
-
 func (s *step) passVerb(name string, input any) {
 	if s.launch.Kind != pipeline.Session || s.activity != nil {
 		return
@@ -150,7 +144,9 @@ func (s *step) receiveQuestion(f workflow.Future) {
 	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
 	})
-	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{Query: q.Query, Team: q.Team, Config: q.Config, Material: q.Material, Limits: q.Limits, Resume: q.Resume})
+	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{
+		Query: q.Query, Team: q.Team, Config: q.Config, AnswerSchema: q.AnswerSchema, Material: q.Material, Limits: q.Limits, Resume: q.Resume,
+	})
 	s.question, s.began = nil, workflow.Now(s.p.ctx)
 	s.outbox, s.sending = nil, nil
 	for _, message := range q.Messages {
@@ -163,12 +159,6 @@ func (s *step) receiveQuestion(f workflow.Future) {
 // maxDelays bounds the waits for a session to end before it is continued. A session that is ended
 // with its pipeline may need a moment.
 const maxDelays = 5
-
-// delayLaunch waits for the end of the session. Each wait is a second longer than the one before.
-func (s *step) delayLaunch() {
-	s.delays++
-	s.delay = workflow.NewTimerWithOptions(s.ctx, time.Duration(s.delays)*time.Second, workflow.TimerOptions{Summary: "until session " + s.session + " has ended"})
-}
 
 func (s *step) endDelay(f workflow.Future) {
 	s.delay = nil
@@ -188,7 +178,8 @@ func (s *step) receiveAnswer(f workflow.Future) {
 	switch {
 	case err != nil && !s.stopped && s.resumed && alreadyRuns(err):
 		if s.delays < maxDelays {
-			s.delayLaunch()
+			s.delays++ // each wait for the end of the session is a second longer than the one before
+			s.delay = workflow.NewTimerWithOptions(s.ctx, time.Duration(s.delays)*time.Second, workflow.TimerOptions{Summary: "until session " + s.session + " has ended"})
 			return
 		}
 		s.breakStep("SessionRunning", "the session "+s.session+" is still running: retry after its end", llm.Usage{}, "")
@@ -196,7 +187,7 @@ func (s *step) receiveAnswer(f workflow.Future) {
 		s.endStep(pipeline.Broke{Launch: s.launch.ID, Anew: true, Cause: pipeline.Failure{
 			Type: activities.Unresumable, Message: s.failureOf(err).Cause.Message + "; a retry asks the team anew",
 		}})
-	case err != nil && !s.stopped && !s.renamed && isTaken(err):
+	case err != nil && !s.stopped && !s.renamed && (alreadyRuns(err) || workflows.FailureOf(err, "", false).Cause.Type == activities.SessionTaken):
 		// The workflow run before the reset has used the ID.
 		s.renamed = true
 		s.askTeam()
@@ -233,11 +224,6 @@ func (s *step) failureOf(err error) workflows.Failure {
 	f := workflows.FailureOf(err, token, s.stopped)
 	f.Usage = s.usageSince(f.Usage)
 	return f
-}
-
-// isTaken reports whether a child workflow failed because its ID belongs to a running or ended session.
-func isTaken(err error) bool {
-	return alreadyRuns(err) || workflows.FailureOf(err, "", false).Cause.Type == activities.SessionTaken
 }
 
 func alreadyRuns(err error) bool {

@@ -3,9 +3,11 @@ package pipeline
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	acts "conclave/activities/pipeline"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
@@ -41,10 +43,13 @@ type run struct {
 	begun    bool            // the directory is claimed
 	result   *pipeline.Result
 
-	step  *step // the running one; nil for none
+	step  *step           // the running one; nil for none
+	wait  workflow.Future // the wait before a retry; nil without one
 	inbox *workflows.Inbox[pipeline.Event]
 	memo  workflows.Memo
 	clock clock
+
+	teller workflows.Teller
 
 	recorder workflows.Recorder
 	messages []pipeline.Keep // not on record yet
@@ -56,7 +61,10 @@ type run struct {
 
 func newRun(ctx workflow.Context, in Input) (*run, error) {
 	info := workflow.GetInfo(ctx)
-	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, info.WorkflowExecution.ID)}
+	if in.Request == "" && activities.Given(in.Inputs) {
+		in.Request = string(in.Inputs)
+	}
+	p := &run{ctx: ctx, in: in, id: cmp.Or(in.ID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a run of a pipeline", `{"request":"…","config":{…}}`); err != nil {
 		return nil, err
 	}
@@ -66,6 +74,10 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
+		p.teller.Waited(p.core.View().Parked) // the previous run has told it
+		if p.core.Waiting {
+			p.startWait(*p.core.Wait)
+		}
 	}
 	var err error
 	p.inbox, err = workflows.Listen(ctx, "run", p, verbs, func() (acts.State, error) { return p.currentState(), nil }, p.readTimeline)
@@ -75,6 +87,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 // driveCore executes the commands of the core and waits for events, in turn, until the run is over.
 func (p *run) driveCore() (acts.Result, error) {
 	p.showProgress()
+	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id}
 	if p.in.Continued == nil {
 		prepare := p.prepareRun
 		if p.in.Resume {
@@ -83,12 +96,14 @@ func (p *run) driveCore() (acts.Result, error) {
 		if err := prepare(); err != nil {
 			if p.ctx.Err() == nil {
 				p.memo.Set(p.ctx, map[string]any{workflows.MemoStatus: string(pipeline.Failed)})
+				p.teller.TellRefused(p.ctx, err)
 			}
 			return acts.Result{}, workflows.FinalError(err)
 		}
 		p.searchIndex().Begin(p.ctx)
 	}
 	p.begun = true
+	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id, URL: p.prepared.URL, Receivers: p.prepared.Notify}
 	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		p.windClock()
@@ -100,7 +115,12 @@ func (p *run) driveCore() (acts.Result, error) {
 			workflows.AwaitCancelled(p.ctx, p.selectStep, p.reckonLost)
 			return p.concludeRun(p.ctx)
 		}
-		p.recordNews()
+		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
+		p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
+		// Running steps read messages from the store.
+		if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
+			p.recorder.Write(p.ctx, p)
+		}
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
 			return acts.Result{}, p.ctx.Err()
@@ -116,7 +136,7 @@ func (p *run) prepareRun() error {
 	info := workflow.GetInfo(p.ctx)
 	input := acts.PrepareInput{
 		ID: p.id, Owner: artifact.Owner{WorkflowID: info.WorkflowExecution.ID, FirstRunID: info.FirstRunID},
-		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Material: p.in.Material,
+		Request: p.in.Request, Pipeline: p.in.Pipeline, Config: p.in.Config, Inputs: p.in.Inputs, Material: p.in.Material,
 	}
 	ctx := workflows.Preparing(p.ctx, "resolve the pipeline, claim the run's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.PreparePipeline, input).Get(ctx, &p.prepared); err != nil {
@@ -161,7 +181,7 @@ func (p *run) carryOut(commands []pipeline.Command) {
 			}
 		case pipeline.Done:
 			p.result = &c.Result
-		case pipeline.Launch, pipeline.Hold, pipeline.Release: // carried out by the second loop
+		case pipeline.Launch, pipeline.Hold, pipeline.Release, pipeline.Wait: // carried out by the second loop
 		}
 	}
 	p.showProgress()
@@ -170,11 +190,14 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Launch:
 			p.launchStep(c)
 		case pipeline.Stop:
-			p.step.stop()
+			p.step.stopped = true
+			p.step.cancel()
 		case pipeline.Hold:
 			p.step.passVerb(workflows.PauseSignal, nil)
 		case pipeline.Release:
 			p.step.passVerb(workflows.ResumeSignal, nil)
+		case pipeline.Wait:
+			p.startWait(c)
 		case pipeline.Keep:
 			if p.step != nil {
 				p.step.passVerb(workflows.SaySignal, workflows.Request{Text: c.Text})
@@ -184,9 +207,20 @@ func (p *run) carryOut(commands []pipeline.Command) {
 	}
 }
 
+// startWait starts the wait before a retry. After a continue-as-new it begins anew.
+func (p *run) startWait(w pipeline.Wait) {
+	p.wait = workflow.NewTimerWithOptions(p.ctx, time.Duration(w.Seconds*float64(time.Second)), workflow.TimerOptions{Summary: "before the next try of " + p.core.Current()})
+}
+
 func (p *run) awaitEvents() {
 	selector := workflow.NewSelector(p.ctx)
 	p.selectStep(selector)
+	if p.wait != nil {
+		selector.AddFuture(p.wait, func(workflow.Future) {
+			p.wait = nil
+			p.core.Step(pipeline.Waited{ID: p.core.Waits})
+		})
+	}
 	p.recorder.Select(p.ctx, selector, p)
 	p.selectClock(selector)
 	p.inbox.Wait(selector)
@@ -250,12 +284,16 @@ func (p *run) concludeRun(ctx workflow.Context) (acts.Result, error) {
 	input := acts.ConcludeInput{Run: p.id, Final: p.result.Final, History: p.core.History, Result: result}
 	ctx = workflows.Bookkeeping(ctx, "write result.json")
 	err := workflow.ExecuteActivity(ctx, registered.ConcludePipeline, input).Get(ctx, &result)
+	if err == nil && p.ctx.Err() == nil {
+		overspent := result.Error != nil && result.Error.Type == pipeline.BudgetSpent
+		p.teller.TellEnd(p.ctx, string(result.Status), result.Final, result.Error, workflows.EndTypes(result.Status != pipeline.Failed, overspent)...)
+	}
 	return result, err
 }
 
 func (p *run) runResult() acts.Result {
 	r := acts.Result{
-		ID: p.id, Status: p.result.Status, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
+		ID: p.id, Status: p.result.Status, EndedAs: p.result.EndedAs, Trace: p.core.Trace, History: []acts.HistoryEntry{}, Transitions: p.core.Transitions, Usage: p.core.Usage,
 	}
 	if p.result.Reason != "" {
 		r.Error = &artifact.Error{Type: cmp.Or(p.result.Limit, string(p.result.Status)), Message: p.result.Reason}
@@ -295,14 +333,6 @@ func (p *run) endCancelled() (acts.Result, error) {
 	}
 	result.Status = pipeline.Cancelled
 	return acts.Result{}, workflows.CanceledError(result.Usage, result)
-}
-
-// recordNews writes new events and messages immediately, because running steps read messages from the store.
-func (p *run) recordNews() {
-	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
-	if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
-		p.recorder.Write(p.ctx, p)
-	}
 }
 
 // StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.

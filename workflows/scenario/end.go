@@ -51,6 +51,16 @@ func (s *run) endCancelled() (acts.Result, error) {
 	return acts.Result{}, workflows.CanceledError(result.Cost, result)
 }
 
+func (s *run) tellEnd() {
+	id, r := s.in.Plan.Slug+"/"+s.id, s.runResult()
+	s.teller.Subject = workflows.Subject{ID: id, Question: s.in.Plan.Title, Page: "/scenarios/" + id, URL: s.prepared.URL, Receivers: s.prepared.Notify}
+	summary := fmt.Sprintf("%d steps passed", len(r.Steps))
+	if r.FailedStep != nil && r.Error != nil {
+		summary = "step " + *r.FailedStep + ": " + *r.Error
+	}
+	s.teller.TellEnd(s.ctx, string(r.Status), summary, nil, workflows.EndTypes(r.Status == scenario.Pass, false)...)
+}
+
 // cleanUp runs the steps in Plan.After of a cancelled run.
 func (s *run) cleanUp(ctx workflow.Context) {
 	if len(s.prepared.Plan.After) == 0 {
@@ -203,12 +213,6 @@ func (s *run) launchStep(l scenario.Launch) {
 	t.future = workflow.ExecuteActivity(ctx, registered.RunScenarioStep, acts.StepInput{
 		Scenario: s.prepared.Plan.Slug, Run: s.id, ConfigHash: s.prepared.ConfigHash, Launch: l, TimeoutSeconds: seconds,
 	})
-}
-
-// stop cancels the step, either permanently or until the core launches it again.
-func (t *step) stop() {
-	t.stopped = true
-	t.cancel()
 }
 
 // selectStep adds the end of the running step to the selector. It reports whether a step is running.

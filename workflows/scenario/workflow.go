@@ -52,6 +52,8 @@ type run struct {
 	inbox *workflows.Inbox[scenario.Event]
 	memo  workflows.Memo
 
+	teller workflows.Teller
+
 	recorder workflows.Recorder
 	events   []acts.Event
 	messages []scenario.Keep   // messages that are not recorded yet
@@ -77,9 +79,12 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 // driveCore executes the commands of the core and waits for events, in turn, until the run is over.
 func (s *run) driveCore() (acts.Result, error) {
 	s.showProgress()
+	id := s.in.Plan.Slug + "/" + s.id
+	s.teller.Subject = workflows.Subject{ID: id, Question: s.in.Plan.Title, Page: "/scenarios/" + id}
 	if err := s.prepareRun(); err != nil {
 		if s.ctx.Err() == nil {
 			s.memo.Set(s.ctx, map[string]any{workflows.MemoStatus: string(scenario.Fail)})
+			s.teller.TellRefused(s.ctx, err)
 		}
 		return acts.Result{}, workflows.FinalError(err)
 	}
@@ -92,6 +97,7 @@ func (s *run) driveCore() (acts.Result, error) {
 		s.carryOut(s.core.Drain())
 		if s.over {
 			s.searchIndex().End(s.ctx, string(s.core.Status()), "", s.core.Usage)
+			s.tellEnd()
 			if err := s.recorder.Flush(s.ctx, s); err != nil {
 				return acts.Result{}, err
 			}
@@ -100,7 +106,10 @@ func (s *run) driveCore() (acts.Result, error) {
 		if s.recorder.Due() || s.due && !s.recorder.Writing() {
 			s.recorder.Write(s.ctx, s)
 		}
-		s.awaitEvents()
+		selector := workflow.NewSelector(s.ctx)
+		s.selectStep(selector)
+		s.recorder.Select(s.ctx, selector, s)
+		s.inbox.Wait(selector)
 		if s.ctx.Err() != nil {
 			return acts.Result{}, s.ctx.Err()
 		}
@@ -177,7 +186,8 @@ func (s *run) carryOut(commands []scenario.Command) {
 			s.memo.RingMessages(s.prepared.Messages, c.Messages)
 			s.showProgress()
 		case scenario.Stop:
-			s.step.stop()
+			s.step.stopped = true
+			s.step.cancel()
 		case scenario.Launch:
 			s.launchStep(c)
 		case scenario.Record:
@@ -204,13 +214,6 @@ func (s *run) noteEvent(kind, step, text string) {
 	s.events = append(s.events, acts.Event{
 		Seq: s.prepared.Events + len(s.events) + 1, Time: workflow.Now(s.ctx).UTC(), Kind: kind, Step: step, Text: text,
 	})
-}
-
-func (s *run) awaitEvents() {
-	selector := workflow.NewSelector(s.ctx)
-	s.selectStep(selector)
-	s.recorder.Select(s.ctx, selector, s)
-	s.inbox.Wait(selector)
 }
 
 var verbs = []workflows.Verb[scenario.Event]{

@@ -22,6 +22,10 @@ import (
 func (s *session) showProgress() {
 	workflow.SetCurrentDetails(s.ctx, boardMarkdown(s.currentState(), s.prepared))
 	s.setMemo(s.ctx, s.memoStatus())
+	if waits := s.core != nil && len(s.core.OpenQuestions()) > 0; waits != s.waits && s.begun && s.decision == nil {
+		s.waits = waits
+		s.searchIndex().Change(s.ctx, map[bool]string{true: workflows.Waiting, false: workflows.Running}[waits])
+	}
 }
 
 // setMemo sets the memo, which contains the doorbell. It omits the session ID until the directory
@@ -46,6 +50,10 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 		if view.Parked != nil {
 			fields[workflows.MemoParked] = *view.Parked
 		}
+		if open := s.currentState().Questions; len(open) > 0 || s.asked {
+			s.asked = true
+			fields[workflows.MemoQuestions] = shortQuestions(open)
+		}
 	}
 	s.memo.Set(ctx, fields)
 }
@@ -61,8 +69,35 @@ func (s *session) memoStatus() string {
 		return workflows.Paused
 	case view.Parked != nil:
 		return workflows.Parked
+	case len(view.Questions) > 0:
+		return workflows.Waiting
 	}
 	return workflows.Running
+}
+
+// maxQuestions bounds the questions in the memo, in bytes.
+const maxQuestions = 2 << 10
+
+// shortQuestions returns the JSON of questions for the memo. Questions that are too long are shortened to a line.
+//
+//workflowcheck:ignore // their JSON is the same in every run
+func shortQuestions(open []coordination.Question) string {
+	if len(open) == 0 {
+		return ""
+	}
+	const most = 10
+	open = slices.Clone(open[:min(len(open), most)])
+	data, err := json.Marshal(open)
+	for i := 0; err == nil && len(data) > maxQuestions && i < len(open); i++ {
+		q := &open[i]
+		q.Path, q.Arguments, q.Why, q.Options = cmp.Or(q.Path, "questions/"+q.QuestionID+".json"), "", "", []string{}
+		q.Text = text.Truncate(q.Text, maxQuestions/most/2)
+		data, err = json.Marshal(open)
+	}
+	if err != nil {
+		return ""
+	}
+	return string(data)
 }
 
 func (s *session) readTimeline() ([]coordination.Entry, error) {
@@ -82,12 +117,16 @@ func (s *session) currentState() acts.State {
 		return now
 	}
 	now.View = s.core.View()
+	for i := range now.Questions {
+		now.Questions[i].ID, now.Questions[i].Kind = s.id, workflows.KindSession
+	}
 	if d := s.decision; d != nil {
 		now.DecidedBy, now.Support, now.Tie, now.Cut = d.DecidedBy(), d.Support, d.Tied, d.Cut
 	}
 	for _, a := range now.Agents {
 		switch {
 		case a.Doing == nil:
+		case a.Doing.Kind == coordination.AsksPerson: // the core has stamped it
 		case a.Doing.Kind == coordination.RunsChecks:
 			a.Doing.Since = s.checkedSince(a.ID)
 		case a.Running: // its step has reported the time
@@ -139,6 +178,13 @@ func boardMarkdown(s acts.State, p acts.Prepared) string {
 	}
 	if s.Status == workflows.Running && s.Paused {
 		b.Print("**Paused:** nothing runs, and the session's time stands still\n\n`conclave resume %s` · %s", id, commands)
+	}
+	for _, q := range s.Questions {
+		command := "reply"
+		if q.QuestionKind != coordination.AskQuestion {
+			command = "approve"
+		}
+		b.Print("**Waits for a person** since %s: %s: %s\n\n`conclave %s %s %s`\n\n", q.Since.UTC().Format("15:04:05 UTC"), q.Agent, text.Markdown(q.Text), command, id, q.QuestionID)
 	}
 	b.Ignored(s.Ignored)
 	switch {
@@ -229,6 +275,8 @@ func headlineOf(s acts.State) string {
 		return "answering and voting"
 	case coordination.PhaseWaitingForTools:
 		return "waiting for the caller's tools"
+	case coordination.PhaseWaitingForPerson:
+		return "waiting for a person"
 	case coordination.PhasePresenting:
 		return "preparing the final answer"
 	default:
@@ -246,6 +294,8 @@ func agentState(phase coordination.Phase, a coordination.AgentView) string {
 		return "being evaluated"
 	case a.Running:
 		return "at work"
+	case a.Doing != nil && a.Doing.Kind == coordination.AsksPerson:
+		return "waits for a person"
 	case a.Doing != nil && a.Doing.Kind == coordination.RunsChecks:
 		return "its answer is checked"
 	case a.Doing != nil:

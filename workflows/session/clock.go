@@ -10,7 +10,7 @@ import (
 	"conclave/workflows"
 )
 
-// clock measures the session's time. It stops while the session is paused or parked.
+// clock measures the session's time. It stops while the session is paused or parked, or only waits.
 type clock struct {
 	left   time.Duration // time left at since, or while the clock is stopped
 	since  time.Time     // when it was last started
@@ -18,12 +18,16 @@ type clock struct {
 	warned bool
 	over   bool
 
-	up   workflow.Future     // the end; nil while stopped and after the end
+	up   workflow.Future     // the end; nil while stopped, after the end and until the warning
 	near workflow.Future     // the warning; nil if none is due
 	stop workflow.CancelFunc // nil while stopped
 
 	asked   workflow.Future // the end of the caller's time; nil unless the session waits for it
 	stopAsk workflow.CancelFunc
+
+	lapse     workflow.Future // the end of the time of a question; nil without one
+	lapsing   string          // that question
+	stopLapse workflow.CancelFunc
 
 	waited   workflow.Future // the end of the core's wait; nil without one
 	stopWait workflow.CancelFunc
@@ -45,7 +49,7 @@ func (s *session) setClock(seconds int, warned bool) {
 // windClock stops the clock if the session is paused or parked, and restarts it otherwise.
 func (s *session) windClock() {
 	c := &s.clock
-	switch held := s.core.Held() || s.core.AwaitsCaller(); {
+	switch held := s.core.Held() || s.core.AwaitsCaller() || s.core.AwaitsPerson(); {
 	case held && c.stop != nil:
 		c.left = s.timeLeft()
 		c.stop()
@@ -54,6 +58,10 @@ func (s *session) windClock() {
 	case !held && c.stop == nil:
 		s.runClock()
 		s.ledger.due = true
+	case !held && c.near == nil && c.up == nil && !c.over: // the core has been warned
+		c.left = s.timeLeft()
+		c.stop()
+		s.runClock()
 	}
 }
 
@@ -62,11 +70,12 @@ func (s *session) runClock() {
 	ctx, stop := workflow.WithCancel(s.ctx)
 	c.stop = stop
 	c.since = workflow.Now(s.ctx)
-	if !c.over {
-		c.up = workflow.NewTimerWithOptions(ctx, c.left, workflow.TimerOptions{Summary: "the session's time"})
-	}
-	if c.grace > 0 && !c.warned && !c.over {
+	switch {
+	case c.over:
+	case c.grace > 0 && !c.warned:
 		c.near = workflow.NewTimerWithOptions(ctx, max(0, c.left-c.grace), workflow.TimerOptions{Summary: "until the session's time is nearly over"})
+	default:
+		c.up = workflow.NewTimerWithOptions(ctx, c.left, workflow.TimerOptions{Summary: "the session's time"})
 	}
 }
 
@@ -98,6 +107,7 @@ func (s *session) selectClock(selector workflow.Selector) {
 	add(&s.clock.up, &s.clock.over, coordination.TimeUp{})
 	add(&s.clock.waited, nil, coordination.Waited{})
 	add(&s.clock.asked, nil, coordination.CallerGone{})
+	add(&s.clock.lapse, nil, coordination.Lapsed{Question: s.clock.lapsing})
 }
 
 func (s *session) startWait(w coordination.Wait) {
@@ -123,6 +133,23 @@ func (s *session) endWait() {
 		s.clock.stopWait()
 		s.clock.waited = nil
 	}
+}
+
+// windLapse lets a timer run for the question whose time is over first.
+func (c *clock) windLapse(ctx workflow.Context, core *coordination.State) {
+	question, at := core.NextLapse()
+	if question == c.lapsing && (c.lapse != nil || question == "") {
+		return
+	}
+	if c.lapse != nil {
+		c.stopLapse()
+		c.lapse = nil
+	}
+	if c.lapsing = question; question == "" {
+		return
+	}
+	ctx, c.stopLapse = workflow.WithCancel(ctx)
+	c.lapse = workflow.NewTimerWithOptions(ctx, max(0, at.Sub(workflow.Now(ctx))), workflow.TimerOptions{Summary: "until a person has replied"})
 }
 
 // Maximum sizes of the results in one request and of all results that are not yet on record, in

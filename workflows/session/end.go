@@ -31,6 +31,9 @@ func (s *session) endDecided(ctx workflow.Context) (Result, error) {
 		}
 	}
 	s.showProgress()
+	answered := result.Winner != "" && result.Status != string(coordination.Undecided)
+	// Before it is on record: the worker of a command that ends with the session delivers it.
+	s.teller.TellEnd(s.ctx, result.Status, result.Answer, result.Error, workflows.EndTypes(answered, result.Status == string(coordination.OverSpent))...)
 	s.searchIndex().End(ctx, result.Status, result.Winner, result.Cost)
 	if err := s.flushRecords(ctx, true); err != nil {
 		return Result{}, err

@@ -115,7 +115,7 @@ func TestSession_ReopenedAfterCancellation(t *testing.T) {
 func TestSession_ReopenedUndecided(t *testing.T) {
 	t.Parallel()
 	divided := map[string][]any{
-		"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")}, "agent_b": {stagetest.Answer("B."), stagetest.Vote("agent1")},
+		"agent_a": {stagetest.Answer("A."), stagetest.Vote("agent1")}, "agent_b": {stagetest.WriteFile("1"), stagetest.Answer("B."), stagetest.Vote("agent1")},
 		"agent_c": {stagetest.Answer("C."), stagetest.Vote("agent3")},
 	}
 	sure := func(team *config.Team) { team.Orchestrator.ActWhen.MinSupport = new(0.7) }

@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"conclave/activities"
 	"conclave/activities/attempt"
 	acts "conclave/activities/session"
 	"conclave/engine/coordination"
@@ -52,13 +53,16 @@ type session struct {
 	inbox   *workflows.Inbox[coordination.Event]
 	ledger  ledger
 	memo    workflows.Memo
+	teller  workflows.Teller
+	waits   bool // the search attribute says that questions to people are open
+	asked   bool // the memo has questions, or had some
 }
 
 // newSession restores the state of the previous run, then registers the handlers. It must not block
 // before that, because updates can arrive immediately.
 func newSession(ctx workflow.Context, in Input) (*session, error) {
 	info := workflow.GetInfo(ctx)
-	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, info.WorkflowExecution.ID)}
+	s := &session{ctx: workflows.Fair(ctx, in.Team), in: in, id: cmp.Or(in.SessionID, artifact.SessionIDOf(info.WorkflowExecution.ID))}
 	if err := in.faults.Err("a session", `{"query":"…"}`); err != nil {
 		return nil, err
 	}
@@ -67,6 +71,9 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	}
 	if c := in.Continued; c != nil {
 		s.core, s.prepared, s.ledger.last = c.Core, c.Prepared, c.Recorded
+		s.teller.Waited(s.core.View().Parked) // the previous run has told it, and the questions
+		tellAsked(nil, &s.teller, s.core)
+		s.waits = len(c.Core.OpenQuestions()) > 0
 	}
 	s.reports = workflow.GetSignalChannelWithOptions(ctx, attempt.ModelSignal, workflow.SignalChannelOptions{
 		Description: "Sent by running steps: their model is in an outage, or is back.",
@@ -74,6 +81,13 @@ func newSession(ctx workflow.Context, in Input) (*session, error) {
 	var err error
 	s.inbox, err = workflows.Listen(ctx, "session", s, verbs, func() (acts.State, error) { return s.currentState(), nil }, s.readTimeline)
 	return s, err
+}
+
+// tellAsked tells the receivers of notices the open questions to people.
+func tellAsked(ctx workflow.Context, t *workflows.Teller, core *coordination.State) {
+	for _, q := range core.OpenQuestions() {
+		t.TellAsked(ctx, string(coordination.PhaseWaitingForPerson), q.ID, q.Ask.Text)
+	}
 }
 
 // driveCore executes the commands of the core and waits for events, in turn, until the session is decided.
@@ -91,9 +105,12 @@ func (s *session) driveCore() (Result, error) {
 		if s.decision != nil {
 			return s.endDecided(s.ctx)
 		}
+		s.teller.TellWait(s.ctx, activities.NoticeParked, s.core.View().Parked)
+		tellAsked(s.ctx, &s.teller, s.core)
 		s.windClock()
 		s.endWait()
 		s.endAsking()
+		s.clock.windLapse(s.ctx, s.core)
 		s.recordWave()
 		s.awaitEvents()
 		if s.ctx.Err() != nil {
@@ -105,6 +122,7 @@ func (s *session) driveCore() (Result, error) {
 // beginLoop resolves the team, unless the previous run has done so, and starts the clock.
 func (s *session) beginLoop() error {
 	s.showProgress()
+	s.teller.Subject = workflows.Subject{ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id}
 	seconds, warned := 0, false
 	if c := s.in.Continued; c != nil {
 		seconds, warned = c.SecondsLeft, c.Warned
@@ -117,11 +135,13 @@ func (s *session) beginLoop() error {
 		if seconds, err = prepare(); err != nil {
 			if s.ctx.Err() == nil {
 				s.setMemo(s.ctx, string(coordination.FailedAll))
+				s.teller.TellRefused(s.ctx, err)
 			}
 			return workflows.FinalError(err)
 		}
 	}
 	s.begun = true
+	s.teller.Subject = workflows.Subject{ID: s.id, Question: s.in.Query, Page: "/sessions/" + s.id, URL: s.prepared.URL, Receivers: s.prepared.Notify}
 	s.ctx = workflows.Fair(s.ctx, s.prepared.Team)
 	if s.in.Continued == nil {
 		s.searchIndex().Begin(s.ctx)
@@ -259,6 +279,18 @@ var verbs = []workflows.Verb[coordination.Event]{
 		Name: workflows.ToolResultsSignal, Kept: true, Keys: []string{"results"}, About: "Return results of calls of the caller's tools: {results: [{id, content}]}.",
 		Input: func(in workflows.Request) coordination.Event { return coordination.ToolResults{Results: in.Results} },
 	},
+	{
+		Name: workflows.ReplySignal, Kept: true, Keys: []string{"question", "text", "option", "by"}, About: "Reply to a question of an agent: {question, text} or {question, option}.",
+		Input: func(in workflows.Request) coordination.Event {
+			return coordination.Replied{Question: in.Question, Text: in.Text, Option: in.Option, By: in.By}
+		},
+	},
+	{
+		Name: workflows.ApproveSignal, Kept: true, Keys: []string{"question", "allow", "note", "by"}, About: "Allow or refuse a call: {question, allow, note?}.",
+		Input: func(in workflows.Request) coordination.Event {
+			return coordination.Replied{Question: in.Question, Allow: in.Allow, Note: in.Note, By: in.By}
+		},
+	},
 	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: coordination.Resume{}},
 	{Name: workflows.PauseSignal, About: "Suspend running steps, keeping their work, and launch nothing.", Event: coordination.Pause{}},
 	{Name: workflows.FinishSignal, About: "Decide now, with the present answers and votes.", Event: coordination.Finish{}},
@@ -303,8 +335,8 @@ func (s *session) Unread(signal, why string) {
 	s.ledger.collectEvents(s.ctx, s.core)
 }
 
-// recordEvery bounds the time until an entry of a long wave is recorded.
-const recordEvery = 5 * time.Second
+// recordEvery bounds the time until an entry is recorded. Short waves share a record.
+const recordEvery = 10 * time.Second
 
 // ledger has the entries and events that are not yet on record.
 type ledger struct {
@@ -312,11 +344,13 @@ type ledger struct {
 	entries  []coordination.Accepted
 	events   []coordination.Entry
 	results  []coordination.ToolResult // results of the caller's tools
+	replies  []coordination.Reply      // replies to questions to people
 	last     int                       // number of the last event collected from the core
 
 	writing acts.RecordInput // the newest record
 
-	round   int             // round in which the newest record started
+	round   int             // round in which the newest record started, at first the first round
+	began   time.Time       // when it started
 	overdue workflow.Future // fires recordEvery after the first waiting entry; nil without one
 	stop    func()          // stops that timer
 	due     bool            // write a record at once
@@ -343,19 +377,29 @@ func (l *ledger) collectEvents(ctx workflow.Context, core *coordination.State) {
 	}
 }
 
-// recordWave writes the entries of a wave at the end of the wave or after recordEvery, or immediately
-// if they are due.
+// recordWave writes the entries of a wave after recordEvery, at the end of the wave if the newest record is as
+// old as that, or immediately if they are due.
 func (s *session) recordWave() {
 	l := &s.ledger
+	if l.began.IsZero() { // the first wave has just begun
+		l.round, l.began = s.core.Round, workflow.Now(s.ctx)
+	}
+	l.takeReplies(s.core)
 	switch {
 	case l.recorder.Writing() || len(l.entries) == 0 && !l.due && !l.recorder.Due():
-	case l.due || l.recorder.Due() || l.round != s.core.Round:
+	case l.due || l.recorder.Due() || l.round != s.core.Round && workflow.Now(s.ctx).Sub(l.began) >= recordEvery:
 		l.recorder.Write(s.ctx, s)
 	case l.overdue == nil:
 		ctx, cancel := workflow.WithCancel(s.ctx)
 		l.overdue = workflow.NewTimerWithOptions(ctx, recordEvery, workflow.TimerOptions{Summary: "until the ledger is written"})
 		l.stop = cancel
 	}
+}
+
+// takeReplies makes a record due at once, because steps wait for the replies.
+func (l *ledger) takeReplies(core *coordination.State) {
+	taken := core.TakeReplies()
+	l.replies, l.due = append(l.replies, taken...), l.due || len(taken) > 0
 }
 
 // flushRecords writes everything that is not yet on record. over is true for the last record of the session.
@@ -370,15 +414,17 @@ func (s *session) StartRecord(ctx workflow.Context) workflow.Future {
 	for _, entry := range s.core.TakeAccepted() { // of an update that came when nothing is drained any more
 		l.addEntry(entry)
 	}
+	l.takeReplies(s.core)
 	if l.stop != nil {
 		l.stop()
 	}
-	l.overdue, l.stop, l.due, l.round = nil, nil, false, s.core.Round
-	l.writing = acts.RecordInput{Session: s.id, Team: s.prepared.Team, Entries: l.entries, Events: l.events, Results: l.results, Status: s.smallState(), Over: l.over, Seal: s.prepared.Seal, Saved: s.savedState(l.last)}
-	if l.writing.Saved.Prepared.Drafted = nil; !l.over { // the timeline has the time of a decision
-		l.writing.Saved.Core = s.core.Outline()
+	l.overdue, l.stop, l.due, l.round, l.began = nil, nil, false, s.core.Round, workflow.Now(ctx)
+	l.writing = acts.RecordInput{
+		Session: s.id, Team: s.prepared.Team, Entries: l.entries, Events: l.events, Results: l.results, Replies: l.replies, Status: s.smallState(), Over: l.over,
+		Seal: s.prepared.Seal, Saved: s.savedState(l.last),
 	}
-	l.entries, l.events, l.results = nil, nil, nil
+	l.writing.Saved.Prepared.Drafted, l.writing.Saved.Core = nil, s.core.Outline()
+	l.entries, l.events, l.results, l.replies = nil, nil, nil, nil
 	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write the ledger"), registered.Record, l.writing)
 }
 
@@ -390,6 +436,7 @@ func (s *session) Recorded(ctx workflow.Context, written workflow.Future) error 
 		l.entries = append(l.writing.Entries, l.entries...)
 		l.events = append(l.writing.Events, l.events...)
 		l.results = append(l.writing.Results, l.results...)
+		l.replies = append(l.writing.Replies, l.replies...)
 	}
 	return err
 }

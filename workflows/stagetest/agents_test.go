@@ -104,6 +104,9 @@ func (m *model) reply(ctx context.Context, req llm.Request) llm.Message {
 			options = append(options, option{name, 100})
 		}
 	}
+	if has("ask_person") {
+		options = append(options, option{"ask a person", 60})
+	}
 	if has("client__ask") {
 		options = append(options, option{"ask the caller", 60})
 	}
@@ -195,6 +198,8 @@ func (m *model) say(who, what string, criteria int) llm.Message {
 		answer()
 	case "stop":
 		call("stop", map[string]any{"summary": "done", "status": "complete"})
+	case "ask a person":
+		call("ask_person", map[string]any{"question": "May I, " + w.pick(who+" asks", "please", "as "+m.agent.ID) + "?", "options": []string{"yes", "no"}})
 	case "ask the caller":
 		call("client__ask", map[string]any{"question": who})
 	case "check and act":

@@ -55,6 +55,8 @@ const (
 	sameWave       = "agents of a wave are offered the same"
 	decidesByVotes = "what decides is on record"
 	endsAtSomeTime = "no run goes on for ever"
+	repliedKept    = "an acknowledged reply is never forgotten"
+	askedFirst     = "each run of a command that is asked about has an approval of its own"
 )
 
 // facts is what has really happened in a run, beside what the product says. It checks the invariants.
@@ -73,12 +75,15 @@ type facts struct {
 	ended    *flow                     // the run has ended, and nothing has begun since
 	history  []porcupine.Operation     // of documents that are written once
 	ticks    int64
+	replies  []string        // questions whose reply was acknowledged
+	allowed  map[string]bool // questions about commands that people have allowed
+	runs     int             // commands that have run
 }
 
 func newFacts(w *world) *facts {
 	return &facts{
 		w: w, tokens: map[string]string{}, commands: map[string]int{}, shown: map[string]map[string]int{}, wrote: map[string]string{},
-		waves: map[string]string{}, pausing: map[*flow]bool{},
+		waves: map[string]string{}, pausing: map[*flow]bool{}, allowed: map[string]bool{},
 	}
 }
 
@@ -141,7 +146,8 @@ func isOnce(key string) bool {
 	case "step.json", "action.json", "answer.json", "vote.json", "stop.json", "session.json", "pipeline.json", "run.json", "config.json":
 		return true
 	}
-	return strings.Contains(key, "/ledger/") || strings.Contains(key, "/blobs/sha256/") || strings.HasSuffix(key, ".result.json")
+	return strings.Contains(key, "/ledger/") || strings.Contains(key, "/blobs/sha256/") || strings.HasSuffix(key, ".result.json") ||
+		strings.Contains(key, "/questions/") || strings.Contains(key, "/effects/")
 }
 
 func (f *facts) written(by, key string, before []byte, there bool, after []byte) {
@@ -158,6 +164,10 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 		f.entered(key, after)
 	case base == "last_action.json":
 		f.leftOff(by, key, after)
+		var old, last artifact.LastAction
+		if there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && last.StepNumber > 0 && old.StepNumber > last.StepNumber {
+			f.w.breaks(readersSee, "%s replaced %s of step %d by that of step %d", by, key, old.StepNumber, last.StepNumber)
+		}
 	case base == "workspace.json", base == "partial.json":
 		var c artifact.Change
 		if json.Unmarshal(after, &c) == nil {
@@ -450,6 +460,10 @@ func (f *facts) ran(who, command string) {
 	if !strings.HasPrefix(command, "command ") { // of a step of tools: it runs in every launch
 		command, _, _ = strings.Cut(who, "/")
 	}
+	f.runs++
+	if rules := f.w.settings["approvals"]; f.w.root == "s" && (strings.Contains(rules, "deny") || strings.Contains(rules, "ask") && f.runs > len(f.allowed)) {
+		f.w.breaks(askedFirst, "%s ran %q, and people have allowed %d calls", who, command, len(f.allowed))
+	}
 	if f.commands[command]++; f.commands[command] > 1 {
 		f.w.breaks(onceRun, "%s ran %q, which had run before", who, command)
 	}
@@ -465,7 +479,19 @@ func (f *facts) answered(run *flow, h happening) *testsuite.TestUpdateCallback {
 			f.said = append(f.said, in)
 			f.checkSaid("when it was acknowledged")
 		}
+		if in, ok := h.arg.(workflows.Request); ok && in.Question != "" && err == nil && f.w.root == "s" {
+			f.replies = append(f.replies, in.Question)
+			f.checkReplies("when it was acknowledged")
+		}
 	}}
+}
+
+func (f *facts) checkReplies(when string) {
+	for _, q := range f.replies {
+		if _, kept := f.w.bucket.objects["sessions/s/questions/"+q+".answer.json"]; !kept {
+			f.w.breaks(repliedKept, "the answer to %s is in no document %s", q, when)
+		}
+	}
 }
 
 func (f *facts) checkSaid(when string) {
@@ -557,6 +583,7 @@ func (f *facts) reset(old *flow, kept []task) {
 // concluded checks the end of a run.
 func (f *facts) concluded(run *flow) {
 	f.checkSaid("at the end")
+	f.checkReplies("at the end")
 	switch run.kind {
 	case sessionflow.Type:
 		f.concludedSession(run)
@@ -583,6 +610,7 @@ func (f *facts) concludedSession(run *flow) {
 	f.checkLabels(entries)
 	f.checkVotes(result, entries)
 	f.checkReaders(root, result)
+	f.checkLastActions(root, entries)
 	f.checkHeard(result)
 	f.checkDecision(result)
 	f.checkCalls(result.Cost)
@@ -698,6 +726,23 @@ func (f *facts) checkReaders(root string, r sessionResult) {
 	events := strings.Count(string(f.w.bucket.objects[root+"events.jsonl"].body), "\n")
 	if events != status.Events {
 		f.w.breaks(readersSee, "events.jsonl has %d events of %d", events, status.Events)
+	}
+}
+
+// checkLastActions requires that last_action.json is of an agent's newest accepted step, or of a later one, which may
+// have no number.
+func (f *facts) checkLastActions(root string, entries []session.Entry) {
+	newest := map[string]int{}
+	for _, e := range entries {
+		if e.Step > 0 {
+			newest[e.Agent] = e.Step
+		}
+	}
+	for agent, step := range newest {
+		var last artifact.LastAction
+		if json.Unmarshal(f.w.bucket.objects[root+"agents/"+agent+"/last_action.json"].body, &last) != nil || last.StepNumber < step && last.StepNumber > 0 {
+			f.w.breaks(readersSee, "last_action.json of %s is of step %d, step %d was accepted", agent, last.StepNumber, step)
+		}
 	}
 }
 

@@ -51,6 +51,7 @@ var strikes = []option{
 	{"finish", 0.2},
 	{"retry", 0.4},
 	{"cancel", 0.15},
+	{"reply", 0.8},
 	{"hold", 0.3},
 	{"terminate", 0.2},
 	{"reset", 0.3},
@@ -132,6 +133,10 @@ func (p *people) request(what, at string) {
 		}
 	case "hold":
 		p.hold(f)
+	case "reply":
+		if view, ok := p.w.view(f); ok && len(view.Questions) > 0 {
+			p.reply(f, at, view.Questions)
+		}
 	case "terminate":
 		f.terminate()
 		p.goOn(f)
@@ -243,6 +248,33 @@ func (p *people) goOn(f *flow) {
 	})
 }
 
+// reply answers an open question, once or twice, now and perhaps again later. Nobody lets a call run once more
+// that may have happened.
+func (p *people) reply(f *flow, at string, open []coordination.Question) {
+	q := open[len(open)-1]
+	in := workflows.Request{Question: q.QuestionID, Option: 1}
+	verb := workflows.ReplySignal
+	switch allow := q.QuestionKind == coordination.AskApproval; {
+	case q.QuestionKind == coordination.AskUnknown:
+		in.Option = 3
+	case allow:
+		allow = p.w.pick(at+", may it run", "yes", "no") == "yes"
+		in.Option, in.Allow, verb = 0, &allow, workflows.ApproveSignal
+		if allow {
+			p.w.facts.allowed[q.QuestionID] = true
+		}
+	}
+	p.send(f, at, verb, in)
+	if p.w.pick(at+", is the reply doubled", "no", "no", "yes") == "yes" {
+		p.send(f, at, verb, in)
+		p.w.after(time.Minute, "a late reply", func() {
+			if f := p.w.temporal.open(p.w.root); f != nil {
+				p.send(f, "late", verb, in)
+			}
+		})
+	}
+}
+
 // help does what a run waits for, if only people can do it. It reports whether there was anything.
 func (p *people) help(f *flow) bool {
 	view, ok := p.w.view(f)
@@ -251,6 +283,8 @@ func (p *people) help(f *flow) bool {
 		return false
 	case view.Paused:
 		p.send(f, "help", workflows.ResumeSignal, nil)
+	case len(view.Questions) > 0:
+		p.reply(f, "help", view.Questions)
 	case view.Parked != nil:
 		verb := p.w.pick("what people do for a parked run", "retry", "cancel", "finish")
 		if verb == "cancel" {

@@ -67,6 +67,11 @@ var teamSettings = map[string][]string{
 	"orchestrator.allow_solo_refinement":                {"false", "true"},
 	"orchestrator.presenter_agent":                      {"null", "agent_a"},
 	"orchestrator.ballot":                               {"text", "text", "checks_shown", "checks_decide"},
+	"orchestrator.ask_person":                           {"false", "true", "true"},
+	"orchestrator.max_questions":                        {"3", "1"},
+	"orchestrator.ask_timeout_seconds":                  {"86400", "60"},
+	"orchestrator.on_ask_timeout":                       {"park", "deny"},
+	"orchestrator.approvals":                            {"[]", `[{"tool": "run_command", "do": "ask"}]`, `[{"tool": "run_command", "do": "ask"}]`, `[{"tool": "run_command", "do": "deny"}]`},
 	"timeout_settings.orchestrator_timeout_seconds":     {"3600", "600"},
 	"timeout_settings.subsequent_round_timeout_seconds": {"null", "60"},
 	"timeout_settings.initial_round_timeout_seconds":    {"null", "60"},
@@ -236,6 +241,8 @@ type held struct {
 	Paused bool                `json:"paused"`
 	Parked *string             `json:"parked"`
 	Calls  []coordination.Call `json:"calls"`
+
+	Questions []coordination.Question `json:"questions"`
 }
 
 // view returns what a run waits for.

@@ -54,6 +54,8 @@ type Stage struct {
 	Confine func(context.Context, check.Confined) (check.Ended, error)
 
 	Attributes []string // the registered search attributes
+
+	setReceivers func([]activities.Receiver)
 }
 
 // New returns a stage whose agents reply according to scripts. change may edit the team; it may be
@@ -122,6 +124,7 @@ func NewOn(t *testing.T, store *artifact.Dir, scripts map[string][]any, change f
 	sessions := sessionacts.Activities{Process: process}
 	pipelines := pipelineacts.Activities{Process: process}
 	scenarios := scenarioacts.Activities{Process: process, ReadFile: tools.ReadFile}
+	s.setReceivers = func(r []activities.Receiver) { sessions.Receivers, pipelines.Receivers, scenarios.Receivers = r, r, r }
 	sessions.RegisterSteps(s)
 	sessions.RegisterBookkeeping(s)
 	pipelines.RegisterSteps(s)
@@ -226,6 +229,17 @@ func (s *Stage) Indexed(names ...string) *[]string {
 		upserts = append(upserts, strings.Join(all, " "))
 	}).Maybe()
 	return &upserts
+}
+
+// Told has receivers told of the run, and returns the notices that are sent.
+func (s *Stage) Told(receivers ...activities.Receiver) *[]activities.Delivery {
+	s.setReceivers(receivers)
+	var told []activities.Delivery
+	s.RegisterWorkflowWithOptions(func(_ workflow.Context, d activities.Delivery) error {
+		told = append(told, d)
+		return nil
+	}, workflow.RegisterOptions{Name: workflows.NotifyType})
+	return &told
 }
 
 // EveryAttribute returns the names of all search attributes.

@@ -77,11 +77,7 @@ func runAttacks(ctx context.Context, list []attack, o Options, parent string) (r
 }
 
 func attackNames(list []attack) []string {
-	var all []string
-	for _, a := range list {
-		all = append(all, a.name)
-	}
-	return all
+	return text.Each(list, func(a attack) string { return a.name })
 }
 
 func findAttack(list []attack, name string) (attack, bool) {
@@ -207,13 +203,10 @@ const workerGrace = 8 * time.Second
 
 // carryOut does not fail if the worker dies or hangs, because that may be the effect of the attack.
 func (c *check) carryOut(ctx context.Context, a attack, s *scene) (t trial, err error) {
-	order, err := json.Marshal(workOrder{Target: s.target, Sandbox: sandbox.Options{
+	order, _ := json.Marshal(workOrder{Target: s.target, Sandbox: sandbox.Options{
 		Workspace: s.workspace, Temp: s.temp, ReadOnly: []string{peers}, Toolchains: append([]string{c.programs}, c.options.Toolchains...),
 		Level: c.options.Level, Limits: s.limits, Host: c.options.Host,
-	}})
-	if err != nil {
-		return t, fmt.Errorf("encode the order of an attack: %w", err)
-	}
+	}}) // an order always has a JSON form
 	var out, errs bytes.Buffer
 	s.worker = c.workerCommand(s)
 	s.worker.Stdin, s.worker.Stdout, s.worker.Stderr = bytes.NewReader(order), &out, &errs

@@ -23,6 +23,9 @@ import (
 // MaxEcho is the maximum length, in bytes, of an invalid value that an error message repeats.
 const MaxEcho = 80
 
+// InFile reports whether the query is in a file.
+func (q *Query) InFile() bool { return q.file != "" }
+
 // Arguments requires the named arguments, all non-empty.
 func Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

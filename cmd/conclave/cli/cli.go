@@ -110,9 +110,7 @@ func (c *CLI) Warnf(format string, args ...any) { c.Infof("conclave: "+format, a
 // CommandLine returns a command line that reaches the same target as this one.
 func (c *CLI) CommandLine(command string, args ...string) string {
 	words := []string{"conclave " + command}
-	for _, a := range args {
-		words = append(words, text.ShellQuote(a))
-	}
+	words = append(words, text.Each(args, text.ShellQuote)...)
 	for _, f := range []struct{ name, value string }{
 		{"address", c.Address},
 		{"namespace", c.Namespace},

@@ -70,10 +70,7 @@ func (d directory) spawnChild(owner *os.File, o order) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find our own program: %w", err)
 	}
-	input, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encode the child's order: %w", err)
-	}
+	input, _ := json.Marshal(o) // an order always has a JSON form
 	logs, err := d.openLog()
 	if err != nil {
 		return nil, err

@@ -81,12 +81,10 @@ func (d directory) recordedStack() (Stack, error) {
 }
 
 func (d directory) writeRecord(stack Stack) error {
-	content, err := json.MarshalIndent(stack, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the record of the embedded stack: %w", err)
-	}
+	content, _ := json.MarshalIndent(stack, "", "  ") // a stack always has a JSON form
 	next := d.stackFile() + ".next"
-	if err = os.WriteFile(next, append(content, '\n'), 0o600); err == nil {
+	err := os.WriteFile(next, append(content, '\n'), 0o600)
+	if err == nil {
 		err = os.Rename(next, d.stackFile())
 	}
 	if err != nil {

@@ -26,11 +26,14 @@ type commands struct {
 // Commands returns the commands that take the ID of a run of any of the kinds.
 func Commands(cli *cli.CLI, kinds []*Kind, offer Offer) []*cobra.Command {
 	c := commands{cli: cli, kinds: kinds, offer: offer}
-	all := []*cobra.Command{c.watchCommand(), c.statusCommand(), c.resultCommand(), c.sayCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(), c.retryCommand()}
+	all := []*cobra.Command{
+		c.watchCommand(), c.statusCommand(), c.resultCommand(), c.sayCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(), c.retryCommand(),
+		c.replyCommand(), c.approveCommand(workflows.ApproveSignal, "Allow a call"), c.approveCommand(denyVerb, "Refuse a call"),
+	}
 	for _, cmd := range all {
 		cmd.Long += "\n\nID is that of a session or a pipeline run, or SLUG/RUN_ID of a scenario's run."
 	}
-	return append(all, c.finishCommand())
+	return append(all, c.finishCommand(), c.inboxCommand())
 }
 
 // withRun finds the run with an ID and calls use while connected to it. On a local stack a worker
@@ -113,7 +116,7 @@ func (c commands) statusCommand() *cobra.Command {
 		Use: "status ID", SuggestFor: []string{"show", "describe", "info", "inspect"},
 		Short: "Show the state of a session",
 		Long: `Show the state of a session, running or ended: its agents, the votes, stale votes,
-the cost, and why a paused or parked session waits. With --json it prints the whole
+the cost, and why a session waits for a person. With --json it prints the whole
 coordination state. It never runs a step.`,
 		Example: `  conclave status 20261121-153012-k3f9
   conclave status --json 20261121-153012-k3f9 | jq '.agents[] | {id, status}'`,
@@ -172,6 +175,8 @@ func notEnded(ctx context.Context, conn *cli.Connection, run Run) error {
 	case workflows.Parked:
 		return cli.Exitf(cli.ExitNoAnswer, "%s is parked and has no result yet: fix the cause that `%s` names, then `%s` continues it",
 			run, conn.CommandLine("status", run.Name()), conn.CommandLine("retry", run.Name()))
+	case workflows.Waiting:
+		return cli.Exitf(cli.ExitNoAnswer, "%s waits for a person and has no result yet; `%s` shows for what", run, conn.CommandLine("status", run.Name()))
 	case workflows.Paused:
 		return cli.Exitf(cli.ExitNoAnswer, "%s is paused and has no result yet; `%s` resumes it", run, conn.CommandLine("resume", run.Name()))
 	}

@@ -193,11 +193,7 @@ func (c completer) storedIDs(t cli.Target, prefix string) []string {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b directory) int { return b.changed.Compare(a.changed) })
-	var ids []string
-	for _, dir := range found[:min(len(found), maxCompletions)] {
-		ids = append(ids, dir.name)
-	}
-	return ids
+	return text.Each(found[:min(len(found), maxCompletions)], func(dir directory) string { return dir.name })
 }
 
 // directory is a directory in the store of a local stack.
@@ -229,10 +225,7 @@ func (c completer) agentIDs(ctx context.Context, args []string) []string {
 		return nil
 	}
 	if !t.Cluster {
-		var ids []string
-		for _, dir := range matchingDirectories(t, artifact.InBucket(args[0]).Agent("*", "")) {
-			ids = append(ids, dir.name)
-		}
+		ids := text.Each(matchingDirectories(t, artifact.InBucket(args[0]).Agent("*", "")), func(dir directory) string { return dir.name })
 		if len(ids) > 0 {
 			return ids
 		}

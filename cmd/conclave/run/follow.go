@@ -46,7 +46,10 @@ type snapshot func(context.Context, *Follower) (cli.Snapshot, error)
 // ErrParked is the error of Follow for a parked run if the output is not a terminal.
 var ErrParked = errors.New("parked")
 
-// Follow shows a run while wait waits for its end. It returns early with ErrParked, or if
+// ErrWaiting is the error of Follow for a run that waits for a person alone, if the output is not a terminal.
+var ErrWaiting = errors.New("waiting for a person")
+
+// Follow shows a run while wait waits for its end. It returns early with ErrParked or ErrWaiting, or if
 // no worker can answer.
 func Follow[R any](ctx context.Context, conn *cli.Connection, run Run, d cli.Display, s snapshot, wait func(context.Context) (R, error)) (R, error) {
 	f := &Follower{conn: conn, run: run, display: d, snapshot: s, answered: time.Now()}
@@ -114,7 +117,11 @@ func (f *Follower) showState(ctx context.Context) error {
 		s.Activities, s.State = f.run.Activities, f.run.Counting(s.State)
 	}
 	cli.Since(s.Holds, f.paused, f.parked)
+	s.Holds = append(QuestionHolds(f.conn.CLI, f.run), s.Holds...)
 	f.show(s)
+	if !f.conn.Interactive() && f.waitsAlone(asking) {
+		return ErrWaiting
+	}
 	if !f.conn.Interactive() && slices.ContainsFunc(s.Holds, func(h cli.Hold) bool { return h.Parked }) {
 		return ErrParked
 	}
@@ -158,8 +165,20 @@ func (f *Follower) refreshActivities(ctx context.Context, news bool) {
 		return
 	}
 	if run, err := describeRun(ctx, f.conn, f.run.Workflow, f.run.Kind); err == nil {
-		f.run.Activities, f.run.Spent, f.described = run.Activities, run.Spent, time.Now()
+		f.run.Activities, f.run.Spent, f.run.Questions, f.described = run.Activities, run.Spent, run.Questions, time.Now()
 	}
+}
+
+// waitsAlone reports whether the team that asks a person does nothing else.
+func (f *Follower) waitsAlone(ctx context.Context) bool {
+	if len(f.run.Questions) == 0 || !f.run.Running() {
+		return false
+	}
+	var state struct {
+		Phase coordination.Phase `json:"phase"`
+	}
+	err := Query(ctx, f.conn, f.run.Questions[0].Workflow, workflows.StateQuery, &state)
+	return err == nil && state.Phase == coordination.PhaseWaitingForPerson
 }
 
 // explainSilence determines why no worker answers. It reports each silence of other processes'
@@ -301,7 +320,7 @@ func printMemo(ctx context.Context, conn *cli.Connection, run Run, why string) e
 		lines = append(lines, "  continues "+run.Continues)
 	}
 	paused, parked := run.holdState()
-	for _, h := range Holds(conn.CLI, run.Workflow, paused, parked, "runs the failed steps again, `cancel` ends it") {
+	for _, h := range append(QuestionHolds(conn.CLI, run), Holds(conn.CLI, run.Workflow, paused, parked, "runs the failed steps again, `cancel` ends it")...) {
 		lines = append(lines, "  "+h.Why, "    "+h.Release)
 	}
 	return PrintStatus(ctx, conn, run, append(lines, "  the rest is unknown: "+why), "")

@@ -2,6 +2,8 @@ package runs
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -9,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/engine/coordination"
 	"conclave/workflows"
 )
 
@@ -22,7 +25,8 @@ type keyboard struct {
 	mu      sync.Mutex
 	last    *cli.Snapshot // shown last; nil before the first one
 	entry   entry
-	message []byte // text of a message that is being typed
+	message []byte // text of a message or a reply that is being typed
+	asked   []Question
 	help    bool
 }
 
@@ -32,6 +36,7 @@ type entry int
 const (
 	keyEntry     entry = iota // a key
 	messageEntry              // a message to the agents
+	replyEntry                // a reply to a question
 	finishEntry               // whether to decide now
 )
 
@@ -64,6 +69,7 @@ func (f *Follower) show(s cli.Snapshot) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.asked = f.run.Questions
 	s.Keys, s.Prompt = true, k.promptLines()
 	f.display.Show(s)
 	s.News = nil
@@ -95,6 +101,9 @@ func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
 		}
 		return ""
 	}
+	if r.Question != "" {
+		return f.answer(ctx, r)
+	}
 	_, err := Steer(ctx, f.conn, []*Kind{f.run.Kind}, f.run.Name(), r)
 	switch {
 	case err != nil:
@@ -103,6 +112,20 @@ func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
 		return "said to all agents: " + r.Text
 	}
 	return ""
+}
+
+// answer sends the answer to a question.
+func (f *Follower) answer(ctx context.Context, r Request) string {
+	u, err := r.asUpdate()
+	if err != nil {
+		return err.Error()
+	}
+	at := slices.IndexFunc(f.keys.asked, func(q Question) bool { return q.QuestionID == r.Question })
+	said := Told(f.conn, func(conn *cli.Connection) { err = applyUpdate(ctx, conn, f.run.asking(f.keys.asked[max(at, 0)]), u) })
+	if err != nil {
+		return err.Error()
+	}
+	return said
 }
 
 // openVerb opens the page of the run; it is no request to it.
@@ -118,13 +141,18 @@ func (k *keyboard) take(typed string) (r Request) {
 		return r
 	case strings.HasPrefix(typed, "\x1b"): // a key such as an arrow
 		return r
-	case k.entry == messageEntry:
+	case k.entry == messageEntry, k.entry == replyEntry:
 		return k.takeText(typed)
 	case k.entry == finishEntry:
 		if k.entry = keyEntry; strings.EqualFold(typed, "y") {
 			r.Verb = workflows.FinishSignal
 		}
 		return r
+	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskApproval && strings.HasPrefix(typed, "r"):
+		k.entry, k.message = replyEntry, nil
+		return k.takeText(typed[1:])
+	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskQuestion && (typed == "a" || typed == "d"):
+		return Request{Verb: map[string]string{"a": workflows.ApproveSignal, "d": denyVerb}[typed], Question: k.asked[0].QuestionID}
 	case strings.HasPrefix(typed, "s"):
 		k.entry, k.message = messageEntry, nil
 		return k.takeText(typed[1:])
@@ -168,9 +196,18 @@ func (k *keyboard) takeText(typed string) (r Request) {
 	if text == typed {
 		return r
 	}
+	replies := k.entry == replyEntry
 	k.entry = keyEntry
-	if said := strings.TrimSpace(string(k.message)); said != "" {
-		r = Request{Verb: workflows.SaySignal, Text: strings.ToValidUTF8(said, "")}
+	said := strings.ToValidUTF8(strings.TrimSpace(string(k.message)), "")
+	switch {
+	case said == "", replies && len(k.asked) == 0:
+		return r
+	case !replies:
+		return Request{Verb: workflows.SaySignal, Text: said}
+	}
+	r = Request{Verb: workflows.ReplySignal, Question: k.asked[0].QuestionID, Text: said}
+	if n, err := strconv.Atoi(said); err == nil && n > 0 && n <= len(k.asked[0].Options) {
+		r.Text, r.Option = "", n
 	}
 	return r
 }
@@ -181,6 +218,9 @@ func (k *keyboard) promptLines() []string {
 	case k.entry == messageEntry:
 		typed := "  say to all agents (Enter sends, Esc drops it): " + cli.Line(string(k.message)) + "▏"
 		return []string{ansi.TruncateLeft(typed, max(0, ansi.StringWidth(typed)-width+2), "…")}
+	case k.entry == replyEntry && len(k.asked) > 0:
+		typed := "  reply to " + cli.Line(k.asked[0].Agent) + ", a text or the number of an option (Enter sends, Esc drops it): " + cli.Line(string(k.message)) + "▏"
+		return []string{ansi.TruncateLeft(typed, max(0, ansi.StringWidth(typed)-width+2), "…")}
 	case k.entry == finishEntry:
 		choice := "with no answer"
 		if k.last != nil && k.last.State.Leader != "" {
@@ -189,6 +229,10 @@ func (k *keyboard) promptLines() []string {
 		return []string{"  decide now, " + choice + "? Running steps are ended. [y/N] "}
 	case k.help:
 		return strings.Split("  "+strings.ReplaceAll(ansi.Wordwrap(keyHelp, width-4, ""), "\n", "\n  "), "\n")
+	case len(k.asked) > 0 && k.asked[0].QuestionKind == coordination.AskQuestion:
+		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press r to reply"}
+	case len(k.asked) > 0:
+		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press a to approve the call of " + cli.Line(k.asked[0].Tool) + ", d to deny it"}
 	}
 	return nil
 }

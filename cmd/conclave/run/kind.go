@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,9 @@ import (
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/record"
 	"conclave/cmd/conclave/run/teams"
+	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/text"
 	"conclave/workflows"
 )
 
@@ -95,7 +98,9 @@ type Run struct {
 	Started  time.Time
 	Closed   time.Time // zero while it runs
 	Memo     *commonpb.Memo
-	waiting  string // paused or parked while it waits for a person
+	waiting  string // paused, parked or waiting while it waits for a person
+
+	Questions []Question // those to people that are open, of its team or that of its step
 
 	execution string // run ID of the workflow
 	reset     bool   // the run began with a reset
@@ -141,8 +146,8 @@ func (r Run) Stored() record.Run {
 // Running reports whether the run has not ended.
 func (r Run) Running() bool { return r.Closed.IsZero() }
 
-// Shown returns the status of a run in lists, which is paused or parked while the run waits for a
-// person.
+// Shown returns the status of a run in lists, which is paused, parked or waiting while the run waits for
+// a person.
 func (r Run) Shown() string { return cmp.Or(r.waiting, r.Status) }
 
 // Waiting returns the status of an open run, which is paused or parked while the run waits for a
@@ -173,10 +178,16 @@ func (r Run) Seconds() float64 {
 	return float64(r.Elapsed().Round(time.Millisecond).Milliseconds()) / 1000
 }
 
+// scheduled matches the ID of a run that a schedule has started. In that of its workflow the time has colons.
+var scheduled = regexp.MustCompile(`^(.+-\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\dZ)$`)
+
 // findRun returns the run that an ID names: the ID of its workflow, SLUG/RUN_ID for a run of a
 // scenario, or else its own ID.
 func findRun(ctx context.Context, conn *cli.Connection, kinds []*Kind, id string) (Run, error) {
 	run, err := describeRun(ctx, conn, workflowOf(kinds, id), kinds...)
+	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing && scheduled.MatchString(id) {
+		run, err = describeRun(ctx, conn, scheduled.ReplaceAllString(id, "$1:$2:$3"), kinds...) // not listed for a moment
+	}
 	if _, missing := errors.AsType[*serviceerror.NotFound](err); missing {
 		run, err = findListed(ctx, conn, kinds, id)
 	}
@@ -238,6 +249,9 @@ func namesOf(all []Run) []string {
 	return slices.Compact(names)
 }
 
+// maxTeams bounds the teams of a pipeline run that are asked for their questions.
+const maxTeams = 10
+
 // describeRun returns the run of a workflow. The workflow must belong to one of the kinds.
 func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kinds ...*Kind) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, cli.ReachTimeout)
@@ -255,6 +269,13 @@ func describeRun(ctx context.Context, conn *cli.Connection, workflow string, kin
 			}
 			if run.Running() {
 				run.Activities, run.Spent = activitiesIn(ctx, conn, workflow, reply), spentBy(reply.GetPendingActivities())
+				run.Questions = questionsIn(run.Memo, workflow, "")
+				for _, child := range reply.GetPendingChildren()[:min(len(reply.GetPendingChildren()), maxTeams)] {
+					team, err := conn.Client.DescribeWorkflowExecution(ctx, child.GetWorkflowId(), child.GetRunId())
+					if err == nil && team.GetWorkflowExecutionInfo().GetCloseTime() == nil {
+						run.Questions = append(run.Questions, questionsIn(team.GetWorkflowExecutionInfo().GetMemo(), child.GetWorkflowId(), workflow)...)
+					}
+				}
 			}
 			return run, nil
 		}
@@ -282,10 +303,7 @@ func Refreshed(ctx context.Context, conn *cli.Connection, run Run) Run {
 }
 
 func joinNouns(kinds []*Kind) string {
-	var all []string
-	for _, kind := range kinds {
-		all = append(all, kind.Noun)
-	}
+	all := text.Each(kinds, func(kind *Kind) string { return kind.Noun })
 	last := len(all) - 1
 	if last < 1 {
 		return strings.Join(all, "")
@@ -298,7 +316,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
 		Kind:      kind,
 		Workflow:  workflow,
-		ID:        Memo(info.GetMemo(), kind.MemoID, workflow),
+		ID:        Memo(info.GetMemo(), kind.MemoID, artifact.SessionIDOf(workflow)),
 		Slug:      Memo(info.GetMemo(), kind.MemoSlug, ""),
 		Query:     Memo(info.GetMemo(), workflows.MemoQuery, ""),
 		Pipeline:  info.GetParentExecution().GetWorkflowId(),
@@ -314,7 +332,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 	}
 	if info.GetCloseTime() != nil {
 		run.Closed = info.GetCloseTime().AsTime()
-	} else if status := Memo(info.GetMemo(), workflows.MemoStatus, ""); status == workflows.Paused || status == workflows.Parked {
+	} else if status := Memo(info.GetMemo(), workflows.MemoStatus, ""); slices.Contains([]string{workflows.Paused, workflows.Parked, workflows.Waiting}, status) {
 		run.waiting = status
 	}
 	return run

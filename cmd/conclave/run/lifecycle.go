@@ -18,6 +18,7 @@ import (
 	"conclave/activities"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run/teams"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/text"
 	"conclave/workflows"
@@ -225,6 +226,12 @@ func LeaveOpen(ctx context.Context, conn *cli.Connection, run Run, running any, 
 	switch {
 	case errors.Is(waitErr, ErrParked):
 		return cli.Exitf(cli.ExitNoAnswer, "%s is parked and stays open: mend the cause, then `%s`; it goes on while a worker runs", run, conn.CommandLine("retry", run.Name()))
+	case errors.Is(waitErr, ErrWaiting):
+		if !conn.Scripted() {
+			_ = conn.Print(string(coordination.PhaseWaitingForPerson) + "\n") // the exit code says the same
+		}
+		return cli.Exitf(cli.ExitNoAnswer, "%s waits for a person and stays open: `%s` lists the questions; it goes on while a worker runs\n%s",
+			run, conn.CommandLine("inbox"), coordination.PhaseWaitingForPerson)
 	case ctx.Err() != nil:
 		return cli.Exitf(cli.ExitInterrupted, "interrupted: nothing of %s is lost, %s", run, how)
 	}

@@ -86,7 +86,7 @@ func (l *List) validKinds() []string {
 }
 
 func (l *List) validStatuses() []string {
-	all := append([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Cancelled}, l.Kind.Statuses...)
+	all := append([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Waiting, workflows.Cancelled}, l.Kind.Statuses...)
 	slices.Sort(all)
 	return all
 }
@@ -217,7 +217,9 @@ func (l *List) findNewest(ctx context.Context, conn *cli.Connection) (found []Ru
 		if err != nil {
 			return nil, false, err
 		}
-		found = slices.DeleteFunc(all, func(r Run) bool { return !l.hasStatus(r) })
+		found = slices.DeleteFunc(all, func(r Run) bool {
+			return len(l.statuses) > 0 && !slices.Contains(l.statuses, r.Status) && !slices.Contains(l.statuses, r.waiting)
+		})
 		matching := len(found)
 		found = slices.DeleteFunc(found, func(r Run) bool { return !l.hasKind(r) })
 		l.hidden = matching - len(found)
@@ -234,10 +236,6 @@ func (l *List) hasKind(r Run) bool {
 		return slices.Contains(l.kinds, r.listKind())
 	}
 	return l.all || r.listKind() == l.validKinds()[0]
-}
-
-func (l *List) hasStatus(r Run) bool {
-	return len(l.statuses) == 0 || slices.Contains(l.statuses, r.Status) || slices.Contains(l.statuses, r.waiting)
 }
 
 // listRuns returns the runs of a kind that were started within a period, or all if it is 0. Of

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/workflows"
@@ -107,6 +108,8 @@ func (k Reported[R, S]) Watch(ctx context.Context, conn *cli.Connection, run Run
 	status := workflows.Running
 	if errors.Is(err, ErrParked) {
 		status = workflows.Parked
+	} else if errors.Is(err, ErrWaiting) {
+		status = string(coordination.PhaseWaitingForPerson)
 	}
 	return LeaveOpen(ctx, conn, run, k.CompleteResult(run, k.NewResult(run, status, nil), last), err)
 }

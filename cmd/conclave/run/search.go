@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/engine/text"
 	"conclave/workflows"
 )
 
@@ -42,21 +43,18 @@ func (l *List) searchPeriod(ctx context.Context, conn *cli.Connection, span time
 // queryConditions returns the query conditions for those flags that search attributes cover. Each begins with
 // AND. Since protocol 4 a run that ended by itself has an attribute with its final status; other runs do not.
 func (l *List) queryConditions() string {
-	text := ""
+	team := ""
 	if l.team != "" {
-		text = " AND " + workflows.AttributeTeam + " = " + quoteValue(l.team)
+		team = " AND " + workflows.AttributeTeam + " = " + quoteValue(l.team)
 	}
 	waiting := func(status string) bool {
-		return slices.Contains([]string{workflows.Running, workflows.Paused, workflows.Parked}, status)
+		return slices.Contains([]string{workflows.Running, workflows.Paused, workflows.Parked, workflows.Waiting}, status)
 	}
 	if len(l.statuses) == 0 || slices.ContainsFunc(l.statuses, waiting) {
-		return text
+		return team
 	}
-	var values []string
-	for _, s := range l.statuses {
-		values = append(values, quoteValue(s))
-	}
-	return text + fmt.Sprintf(" AND (ExecutionStatus != 'Completed' OR %s IS NULL OR %[1]s IN (%s))", workflows.AttributeStatus, strings.Join(values, ", "))
+	values := text.Each(l.statuses, quoteValue)
+	return team + fmt.Sprintf(" AND (ExecutionStatus != 'Completed' OR %s IS NULL OR %[1]s IN (%s))", workflows.AttributeStatus, strings.Join(values, ", "))
 }
 
 func quoteValue(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
@@ -66,10 +64,7 @@ func quoteValue(value string) string { return "'" + strings.ReplaceAll(value, "'
 func newestExecutions(ctx context.Context, conn *cli.Connection, kind *Kind, found []Run) ([]Run, error) {
 	var all []Run
 	for batch := range slices.Chunk(found, atOnce) {
-		var ids []string
-		for _, r := range batch {
-			ids = append(ids, quoteValue(r.Workflow))
-		}
+		ids := text.Each(batch, func(r Run) string { return quoteValue(r.Workflow) })
 		runs, err := queryRuns(ctx, conn, kind, " AND WorkflowId IN ("+strings.Join(ids, ", ")+")")
 		if err != nil {
 			return nil, err

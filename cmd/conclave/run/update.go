@@ -245,7 +245,12 @@ func lostRace(err error) bool {
 type Request struct {
 	Verb  string // the name of the command
 	Agent string // the agent that it concerns; empty for all
-	Text  string // text of say
+	Text  string // text of say, or of a reply
+
+	Question string // that is answered
+	Option   int    // the option that is the reply, from 1; 0 for none
+	Note     string // on an approval
+	By       string // the person who answers
 }
 
 // cancelVerb is the request that no update makes: Temporal cancels the workflow, whose end is not awaited.
@@ -279,8 +284,10 @@ func (r Request) asUpdate() (Update, error) {
 		return Update{Name: cancelVerb, Action: "cancel", Next: "status", Accepted: "asked to end; what it has made stays on record, %s shows its state"}, nil
 	case workflows.SaySignal:
 		return r.sayUpdate()
+	case workflows.ReplySignal, workflows.ApproveSignal, denyVerb:
+		return r.answerUpdate()
 	}
-	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry, cancel", r.Verb)
+	return Update{}, fmt.Errorf("%q is not a request to a run; it is one of say, pause, resume, finish, retry, cancel, reply, approve, deny", r.Verb)
 }
 
 func (r Request) sayUpdate() (Update, error) {

@@ -79,9 +79,7 @@ func Import(name string, data []byte) (Translation, error) {
 	s := &scope{importer: im}
 	s.translateSection("team", entriesOf(root, ""))
 	t := Translation{Invalid: im.removeRefused(name)}
-	if t.YAML, err = im.writeTeam(); err != nil {
-		return Translation{}, err
-	}
+	t.YAML = im.writeTeam()
 	t.Notes = im.notes.sortByLine()
 	return t, nil
 }
@@ -193,12 +191,9 @@ func (s *scope) translateCoordination(e entry) {
 	}
 }
 
-func (im *importer) writeTeam() ([]byte, error) {
-	data, err := yaml.Dump(im.team, yaml.WithIndent(2), yaml.WithCompactSeqIndent(false), yaml.WithLineWidth(-1))
-	if err != nil {
-		return nil, fmt.Errorf("write the translated team: %w", err)
-	}
-	return data, nil
+func (im *importer) writeTeam() []byte {
+	data, _ := yaml.Dump(im.team, yaml.WithIndent(2), yaml.WithCompactSeqIndent(false), yaml.WithLineWidth(-1)) // nodes can always be written
+	return data
 }
 
 // Recognize reports whether a document that conclave refuses may be a team of MassGen: it

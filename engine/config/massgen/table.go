@@ -226,11 +226,7 @@ const maxRemovals = 20
 func (im *importer) removeRefused(name string) error {
 	for range maxRemovals {
 		pruneEmpty(im.team)
-		data, err := im.writeTeam()
-		if err != nil {
-			return err
-		}
-		_, err = config.Parse(name, data, config.Local)
+		_, err := config.Parse(name, im.writeTeam(), config.Local)
 		problems, _ := errors.AsType[config.Problems](err)
 		removed := false
 		for _, p := range problems {

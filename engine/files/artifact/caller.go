@@ -178,6 +178,25 @@ type CallResult struct {
 	Content string `json:"content"`
 }
 
+// Question is questions/<id>.json in a session: the question of a step to a person.
+type Question struct {
+	ID        string   `json:"id"`
+	Kind      string   `json:"kind"`
+	Agent     string   `json:"agent"`
+	Text      string   `json:"text"`
+	Why       string   `json:"why,omitempty"`
+	Options   []string `json:"options,omitempty"`
+	Tool      string   `json:"tool,omitempty"` // of a call that is asked about, with its arguments
+	Arguments string   `json:"arguments,omitempty"`
+	Effect    string   `json:"effect,omitempty"` // the hash in effects/<hash>.json that the call would have
+}
+
+// Question returns the key of a question.
+func (l Layout) Question(id string) string { return l.File("questions/" + id + ".json") }
+
+// QuestionAnswer returns the key of the answer to a question.
+func (l Layout) QuestionAnswer(id string) string { return l.File("questions/" + id + ".answer.json") }
+
 // CallArguments returns the key of the long arguments of a call.
 func (l Layout) CallArguments(id string) string { return l.File("calls/" + id + ".json") }
 

@@ -46,9 +46,7 @@ func (m Manifest) Since(base *Base) Change {
 		}
 		c.Files = append(c.Files, f)
 	}
-	for _, f := range old {
-		c.Removed = append(c.Removed, f.Path)
-	}
+	c.Removed = append(c.Removed, text.Each(old, func(f File) string { return f.Path })...)
 	return c
 }
 
@@ -87,7 +85,7 @@ func (c Change) Deliverable(base *Base) Change {
 		if patch.IsBelow(name, ChecksDir) {
 			return false
 		}
-		return !slices.ContainsFunc(internal, func(dir string) bool { return isBelow(name, dir) && !base.Has(dir) })
+		return !slices.ContainsFunc(internal, func(dir string) bool { return strings.HasPrefix(name+"/", dir+"/") && !base.Has(dir) })
 	}
 	d := Change{Base: c.Base, Files: make([]File, 0, len(c.Files))}
 	for _, f := range c.Files {
@@ -105,8 +103,6 @@ func (c Change) Deliverable(base *Base) Change {
 
 // ChecksDir is the directory of a workspace for the checks that an agent hands in.
 const ChecksDir = ".conclave/checks"
-
-func isBelow(name, dir string) bool { return strings.HasPrefix(name+"/", dir+"/") }
 
 // Check validates a change: it must be a valid manifest, and the paths that it removes must
 // be in the base and not among its files.
@@ -179,10 +175,7 @@ func (c Change) storeBlob(ctx context.Context, store Store, layout Layout) (stri
 	if c.Empty() {
 		return "", nil
 	}
-	data, err := EncodeJSON(c)
-	if err != nil {
-		return "", fmt.Errorf("encode manifest: %w", err)
-	}
+	data, _ := EncodeJSON(c) // encoding of strings and numbers cannot fail
 	hash, err := PutBlob(ctx, store, layout, data)
 	if err != nil {
 		return "", fmt.Errorf("store manifest: %w", err)

@@ -120,6 +120,18 @@ func CheckSessionID(id string) error {
 	return nameError("session id", id, problem)
 }
 
+// SessionIDOf returns the ID of a session or run whose workflow names none: that of the workflow, in which
+// every byte that no session ID has is a "-".
+func SessionIDOf(workflow string) string {
+	id := []byte(workflow)
+	for i, c := range id {
+		if !isPortable(c) {
+			id[i] = '-'
+		}
+	}
+	return string(id)
+}
+
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // CheckAgentID refuses an invalid agent ID: [a-z][a-z0-9_-]{0,31}. The error is a *NameError.
@@ -219,10 +231,14 @@ func unescapeKey(key string) string {
 // Material names the files that a session or a run starts from by references, sha256:<hex>,
 // to stored directories.
 type Material struct {
-	Base    string    `json:"base,omitempty"`    // the workspace of every step
+	Base    string    `json:"base,omitempty"`    // the workspace of every step; in an input also source:NAME
 	Context []Context `json:"context,omitempty"` // directories shown read-only
 	Images  []Picture `json:"images,omitempty"`  // shown with the question, in this order
 }
+
+// Source returns the name of the base if it is a source of the workers, source:NAME. Its files are read
+// when the run starts, and the base is then their reference.
+func (m Material) Source() (name string, ok bool) { return strings.CutPrefix(m.Base, "source:") }
 
 // Picture is a file of a stored directory that is shown with the question of a session.
 type Picture struct {

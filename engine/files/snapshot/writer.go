@@ -91,10 +91,7 @@ func (w *writer) countSent(n int64) {
 
 // writeTree writes the index and the manifest of a tree whose contents are stored, and returns its hash.
 func (w *writer) writeTree(ctx context.Context, m artifact.Manifest) (string, error) {
-	data, hash, err := encodeManifest(m)
-	if err != nil {
-		return "", err
-	}
+	data, hash := encodeManifest(m)
 	if err := artifact.PutJSON(ctx, w.store, indexKey(hash), index{Format: indexFormat, Packs: w.packed.sortedByName()}); err != nil {
 		return "", fmt.Errorf("store the index of base %s: %w", hash, err)
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -16,6 +17,7 @@ type Content struct {
 // Attachment is a picture or a document in a message.
 type Attachment struct {
 	Kind string // KindImage or KindDocument
+	Name string // of a document; may be empty
 	Data string // content in base64; empty if the message has only an address
 }
 
@@ -73,6 +75,10 @@ type part struct {
 
 	ImageURL json.RawMessage `json:"image_url"` // {url} in Chat Completions, a text in Responses
 
+	File  *file  `json:"file"` // in Chat Completions
+	file         // in Responses
+	Title string `json:"title"` // of a document in Messages
+
 	Source *struct {
 		Type    string  `json:"type"`
 		Data    string  `json:"data"`
@@ -80,10 +86,23 @@ type part struct {
 	} `json:"source"` // of a picture or document in Messages
 }
 
+// file is a document; its data is a data URL.
+type file struct {
+	Filename string `json:"filename"`
+	FileData string `json:"file_data"`
+}
+
 // read returns the text of a part, or its attachment; neither for a repeated thought of a
 // model.
 func (p part) read() (text *string, attached *Attachment, err error) {
 	source, data := "", p.imageData()
+	document := p.file
+	if p.File != nil {
+		document = *p.File
+	}
+	if document.FileData != "" {
+		data = cmp.Or(dataOf(document.FileData), document.FileData) // some clients send base64 alone
+	}
 	if p.Source != nil {
 		source, data = p.Source.Type, p.Source.Data
 	}
@@ -101,12 +120,12 @@ func (p part) read() (text *string, attached *Attachment, err error) {
 	case kind == "image_url", kind == "image" && (source == "" || source == "base64" || source == "url"):
 		return nil, &Attachment{Kind: KindImage, Data: data}, nil
 	case kind == "file", kind == "document" && (source == "base64" || source == "url"):
-		return nil, &Attachment{Kind: KindDocument, Data: data}, nil
+		return nil, &Attachment{Kind: KindDocument, Name: cmp.Or(document.Filename, p.Title), Data: data}, nil
 	}
 	return nil, nil, &ContentError{Type: fmt.Sprintf("a part of the type %.40q", strings.TrimSpace(p.Type+" "+source))}
 }
 
-// imageData returns the content of a data URL.
+// imageData returns the content of a picture's data URL.
 func (p part) imageData() string {
 	var url string
 	if json.Unmarshal(p.ImageURL, &url) != nil {
@@ -116,6 +135,11 @@ func (p part) imageData() string {
 		_ = json.Unmarshal(p.ImageURL, &in) // a picture without an address has no data
 		url = in.URL
 	}
+	return dataOf(url)
+}
+
+// dataOf returns the base64 of a data URL, or "" for another address.
+func dataOf(url string) string {
 	rest, isData := strings.CutPrefix(url, "data:")
 	if _, data, encoded := strings.Cut(rest, ";base64,"); isData && encoded {
 		return data

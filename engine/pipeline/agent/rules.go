@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +13,15 @@ import (
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // The control tools: each ends the launch.
 const (
 	jumpTool = "jump_to_step"
 	callTool = "call_step"
+
+	outputTool = "submit_output"
 )
 
 // mcpPrefix is the prefix of tools that may appear and disappear while a step runs.
@@ -35,6 +40,8 @@ const (
 type payload struct {
 	Text string `json:"text"`         // text beside the action; the step's text except for a call
 	To   string `json:"to,omitempty"` // destination of a jump or a call
+
+	Output json.RawMessage `json:"output,omitempty"` // fits the schema of the step
 	results
 }
 
@@ -67,16 +74,38 @@ func (r *rules) countIterations() int { return r.task.Used + r.asked }
 
 // Offer implements loop.Rules: it returns the control tools.
 func (r *rules) Offer() []llm.Tool {
-	if len(r.task.Destinations) == 0 {
-		return nil
+	var tools []llm.Tool
+	if s := r.task.Output; s != nil && r.task.Kind == pipeline.Agent {
+		tools = append(tools, llm.Tool{
+			Name: outputTool, Description: "Hand in the output of this step, which ends with this call.", Parameters: outputArguments(s),
+			Instead: "End this step with its output: a reply with a fenced block of JSON that fits this schema: " + s.Sent(""),
+		})
 	}
-	tools := []llm.Tool{controlTool(jumpTool, "Hand over to another step, for good: this step ends with this call.", r.task.Destinations)}
+	if len(r.task.Destinations) == 0 {
+		return tools
+	}
+	tools = append(tools, controlTool(jumpTool, "Hand over to another step, for good: this step ends with this call.", r.task.Destinations))
 	if !r.task.Deepest {
 		if open := r.task.openDestinations(); len(open) > 0 {
 			tools = append(tools, controlTool(callTool, "Have another step do its work now. Its result comes back to you, and you go on from here.", open))
 		}
 	}
 	return tools
+}
+
+// isObject reports whether the data of a schema are an object.
+func isObject(s *llm.DataSchema) bool {
+	var schema struct{ Type any }
+	return json.Unmarshal([]byte(s.Sent("")), &schema) == nil && schema.Type == "object"
+}
+
+// outputArguments returns the parameters of submit_output: the schema itself, or one with the argument value
+// if the output is no object.
+func outputArguments(s *llm.DataSchema) json.RawMessage {
+	if isObject(s) {
+		return json.RawMessage(s.Sent(""))
+	}
+	return json.RawMessage(`{"type":"object","properties":{"value":` + s.Sent("/properties/value") + `},"required":["value"],"additionalProperties":false}`)
 }
 
 func controlTool(name, description string, destinations []string) llm.Tool {
@@ -101,11 +130,7 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 		if len(r.task.Destinations) > 0 && r.countIterations() < r.task.Most && loop.NamesTool(reply.Content, jumpTool, callTool) {
 			return loop.Ruling{Rejected: "tool_name_alone", Say: "Your reply is only the name of a tool. Call the tool, or end the step with your result as text."}
 		}
-		kind := kindCompleted
-		if r.task.StopAtFailure && r.results.Failed {
-			kind = kindFailed
-		}
-		return loop.Ruling{Action: controlAction(kind, payload{Text: reply.Content, results: r.results})}
+		return r.judgeText(reply.Content)
 	}
 	v := loop.Ruling{Results: map[string]string{}, Withdrawn: withdrawn, StopAtFailure: r.task.StopAtFailure}
 	controls := r.refuseUnknown(reply.ToolCalls, v.Results)
@@ -114,7 +139,7 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	}
 	if len(controls) > 1 {
 		for _, call := range controls {
-			v.Results[call.ID] = controlAnswer(false, "one of "+jumpTool+" and "+callTool+" in a reply, once: none of them was done")
+			v.Results[call.ID] = controlAnswer(false, "one of "+strings.Join(r.controls(), " and ")+" in a reply, once: none of them was done")
 		}
 	}
 	if v.Action == nil && r.countIterations() >= r.task.Most {
@@ -123,12 +148,77 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	return v
 }
 
+// controls returns the names of the control tools.
+func (r *rules) controls() []string {
+	if r.task.Output != nil {
+		return []string{jumpTool, callTool, outputTool}
+	}
+	return []string{jumpTool, callTool}
+}
+
+// judgeText ends a step with a text. A step with an output has it in the text, or from its team (rule 21).
+func (r *rules) judgeText(content string) loop.Ruling {
+	p, kind := payload{Text: content, results: r.results}, kindCompleted
+	if r.task.StopAtFailure && r.results.Failed {
+		return loop.Ruling{Action: controlAction(kindFailed, p)}
+	}
+	if r.task.Output == nil {
+		return loop.Ruling{Action: controlAction(kind, p)}
+	}
+	d, words, err := r.readOutput(content)
+	switch {
+	case err == nil:
+		p.Text, p.Output = words, d
+	case r.task.Kind != pipeline.Agent:
+		kind, p.Failed, p.Why = kindFailed, true, "its output: "+err.Error()
+	case r.countIterations() >= r.task.Most:
+		kind = kindMaxIterations
+	default:
+		return loop.Ruling{Rejected: "no_output", Say: "This step ends with an output. Call " + outputTool + ", or reply with a fenced block of JSON: " + err.Error() + "."}
+	}
+	return loop.Ruling{Action: controlAction(kind, p)}
+}
+
+// readOutput returns the output in the text of a step, or in its team's data, and the text of the step.
+func (r *rules) readOutput(content string) (output json.RawMessage, words string, err error) {
+	given, words := string(r.task.Data), content
+	switch r.task.Kind {
+	case pipeline.Tools:
+		given = r.lastResult()
+	case pipeline.Agent:
+		var found bool
+		if given, _, found = llm.FindData(content); !found {
+			return nil, "", errors.New("the reply has none")
+		}
+	case pipeline.Session:
+		if given == "" {
+			return nil, "", errors.New("the decision has no data")
+		}
+	}
+	d, err := r.task.Output.Read([]byte(given))
+	return d.JSON, words, err
+}
+
+// lastResult returns the result of the last call of a tools step, that of a command without the line on its exit.
+func (r *rules) lastResult() string {
+	result := ""
+	for _, m := range r.conv.Messages {
+		if m.Role == llm.ToolRole {
+			result = m.Content
+		}
+	}
+	if first, rest, _ := strings.Cut(result, "\n"); strings.HasPrefix(first, "exit code 0") {
+		return rest
+	}
+	return result
+}
+
 // refuseUnknown adds the results of calls of unknown tools, and returns the control calls.
 func (r *rules) refuseUnknown(calls []llm.ToolCall, results map[string]string) []llm.ToolCall {
 	var controls []llm.ToolCall
 	for _, call := range calls {
 		switch {
-		case call.Name == jumpTool || call.Name == callTool:
+		case slices.Contains(r.controls(), call.Name):
 			controls = append(controls, call)
 		case !slices.Contains(r.task.Tools, call.Name) && !strings.HasPrefix(call.Name, mcpPrefix):
 			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, r.toolNames())
@@ -139,6 +229,9 @@ func (r *rules) refuseUnknown(calls []llm.ToolCall, results map[string]string) [
 
 // judgeControl adds the result of a control call and returns its action, or nil if the call is refused.
 func (r *rules) judgeControl(call llm.ToolCall, text string, results map[string]string) *loop.Action {
+	if call.Name == outputTool {
+		return r.judgeOutput(call, text, results)
+	}
 	var arguments struct {
 		Step string `json:"step_name"`
 	}
@@ -165,6 +258,30 @@ func (r *rules) judgeControl(call llm.ToolCall, text string, results map[string]
 	return nil
 }
 
+// judgeOutput ends a step with the data of a call if they fit. The words beside the call are its text, above the data.
+func (r *rules) judgeOutput(call llm.ToolCall, words string, results map[string]string) *loop.Action {
+	given := json.RawMessage(call.Arguments)
+	if !isObject(r.task.Output) {
+		var wrapped struct{ Value json.RawMessage }
+		if json.Unmarshal(given, &wrapped) == nil && wrapped.Value != nil {
+			given = wrapped.Value
+		}
+	}
+	d, err := r.task.Output.Read(given)
+	if err != nil {
+		results[call.ID] = controlAnswer(false, "the output does not fit the schema: "+err.Error())
+		return nil
+	}
+	results[call.ID] = controlAnswer(true, "the output is handed in")
+	var indented bytes.Buffer
+	_ = json.Indent(&indented, d.JSON, "", "  ")
+	shown := indented.String()
+	if strings.TrimSpace(words) != "" {
+		shown = strings.TrimSpace(words) + "\n\n```json\n" + shown + "\n```"
+	}
+	return controlAction(kindCompleted, payload{Text: shown, Output: d.JSON})
+}
+
 func controlAnswer(success bool, message string) string {
 	data, _ := json.Marshal(map[string]any{"success": success, "message": message}) // encoding of strings cannot fail
 	return string(data)
@@ -176,10 +293,7 @@ func controlAction(kind string, p payload) *loop.Action {
 }
 
 func (r *rules) toolNames() string {
-	var names []string
-	for _, tool := range r.Offer() {
-		names = append(names, tool.Name)
-	}
+	names := text.Each(r.Offer(), func(tool llm.Tool) string { return tool.Name })
 	return strings.Join(append(names, r.task.Tools...), ", ")
 }
 

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/loop"
 	"conclave/engine/pipeline"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // Step is one launch of a pipeline's step.
@@ -25,15 +25,20 @@ type Step struct {
 	// Agent is the ID of the agent that provides the step's model and tools, or "" if the step has no agent.
 	Agent string
 
-	Prompt       string   // prompt of the definition
-	Destinations []string // destinations of the definition
-	Request      string   // request of the run
+	System       string          // system message of the agent
+	Prompt       string          // prompt of the definition, a template
+	Destinations []string        // destinations of the definition
+	Request      string          // request of the run
+	Inputs       json.RawMessage // inputs of the run; nil without
 
-	StopAtFailure bool     // whether the definition's on_tool_error is fail
-	Patterns      []string // text_matches of every rule of the definition, empty for none
+	StopAtFailure bool               // whether the definition's on_tool_error is fail
+	Contents      []pipeline.Content // conditions of every rule of the definition on text and output
 
-	// Team is the status of a session step's team, or "" for other steps.
+	Output *llm.DataSchema // of the step's output; nil for a text alone
+
+	// Team is the status of a session step's team, or "" for other steps. Data are those of its decision.
 	Team string
+	Data json.RawMessage
 
 	Contexts []step.Context // further material, by name
 
@@ -144,7 +149,7 @@ type opened struct {
 func (o *opened) loadTexts(ctx context.Context) error {
 	l := o.Launch
 	o.task = task{
-		Kind: l.Kind, Prompt: o.Prompt, Request: o.Request, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
+		Kind: l.Kind, Request: o.Request, Output: o.Output, Data: o.Data, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
 		CostUSD: l.CostUSD, StopAtFailure: o.StopAtFailure, Frame: quoteDelimiter(o.Token),
 	}
 	for _, ref := range l.History {
@@ -158,12 +163,97 @@ func (o *opened) loadTexts(ctx context.Context) error {
 		}
 		o.task.History = append(o.task.History, earlier{Step: ref.Step, Text: c.Text, Note: ref.Note})
 	}
-	if l.Return == nil {
-		return nil
+	if err := o.fillPrompt(ctx); err != nil || l.Return == nil {
+		return err
 	}
 	var err error
 	o.task.Return, err = o.readReturned(ctx, *l.Return)
 	return err
+}
+
+// fillPrompt names the values of the prompt's fields in it, and keeps the values for a message of their own:
+// others have written them (rule 22).
+func (o *opened) fillPrompt(ctx context.Context) error {
+	t, err := pipeline.ReadTemplate(o.Prompt)
+	if err != nil {
+		return err
+	}
+	var values pipeline.Values
+	if fields := t.Fields(); len(fields) > 0 {
+		if values, err = o.Values(ctx, o.store); err != nil {
+			return err
+		}
+		for _, f := range fields {
+			value, err := values.Value(f)
+			if err != nil {
+				return err
+			}
+			o.task.Values = append(o.task.Values, earlier{Step: f.String(), Text: value})
+		}
+	}
+	filled, err := t.Fill(func(f pipeline.Field) (string, error) { return "(the value of " + f.String() + " below)", nil })
+	if o.task.Prompt = filled; o.System != "" && filled != "" {
+		o.task.Prompt = o.System + "\n\n" + filled
+	} else {
+		o.task.Prompt = o.System + filled
+	}
+	return err
+}
+
+// Values reads the values that templates of the step name.
+func (s Step) Values(ctx context.Context, store artifact.Store) (pipeline.Values, error) {
+	v := pipeline.Values{Request: s.Request, Inputs: s.Inputs, Steps: map[string]pipeline.StepValue{}}
+	for _, ref := range s.Launch.Values {
+		c, err := ReadCommit(ctx, store, s.Layout, ref)
+		if err != nil {
+			return v, fmt.Errorf("read the value of step %s: %w", ref.Step, err)
+		}
+		v.Steps[ref.Step] = pipeline.StepValue{Text: c.Text, Output: c.Output}
+	}
+	return v, nil
+}
+
+// FillArguments fills the templates in the texts of a call's arguments. In a command, each value is one word.
+func FillArguments(tool string, args map[string]any, v pipeline.Values) (map[string]any, error) {
+	filled, err := fillTexts(args, func(content string) (string, error) {
+		t, err := pipeline.ReadTemplate(content)
+		if err != nil {
+			return "", err
+		}
+		return t.Fill(func(f pipeline.Field) (string, error) {
+			value, err := v.Value(f)
+			if tool == llm.RunCommand {
+				value = text.ShellQuote(value)
+			}
+			return value, err
+		})
+	})
+	out, _ := filled.(map[string]any)
+	return out, err
+}
+
+func fillTexts(value any, fill func(string) (string, error)) (out any, err error) {
+	switch v := value.(type) {
+	case string:
+		return fill(v)
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			if list[i], err = fillTexts(item, fill); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, item := range v {
+			if object[name], err = fillTexts(item, fill); err != nil {
+				return nil, err
+			}
+		}
+		return object, nil
+	}
+	return value, nil
 }
 
 // quoteDelimiter derives the line between quoted texts from the execution token, which their
@@ -197,9 +287,7 @@ func (o *opened) readReturned(ctx context.Context, r pipeline.Return) (*returned
 // openRules builds the rules. The loop then passes them the journal of earlier attempts.
 func (o *opened) openRules(access step.Access) (loop.Rules, []llm.Message, error) {
 	task := o.task
-	for _, tool := range access.Tools {
-		task.Tools = append(task.Tools, tool.Name)
-	}
+	task.Tools = append(task.Tools, text.Each(access.Tools, func(tool llm.Tool) string { return tool.Name })...)
 	if o.Launch.Kind == pipeline.Agent { // tools and teams read no messages here
 		task.News = o.readMessages
 	}
@@ -233,10 +321,7 @@ func readMessages(ctx context.Context, store artifact.Store, layout artifact.Lay
 // Messages returns the texts of the human messages after the number after, up to last.
 func Messages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]string, error) {
 	messages, err := readMessages(ctx, store, layout, after, last)
-	var texts []string
-	for _, m := range messages {
-		texts = append(texts, m.Text)
-	}
+	texts := text.Each(messages, func(m step.Message) string { return m.Text })
 	return texts, err
 }
 
@@ -272,7 +357,7 @@ func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed,
 			return step.Sealed{}, err
 		}
 		c.Text = step.Paths{}.Rewrite(c.Text) // the next step has another directory
-		c.Iterations, c.Team, c.Matched = o.rules.countIterations(), o.Team, matchPatterns(o.Patterns, c.Text)
+		c.Iterations, c.Team, c.Matched = o.rules.countIterations(), o.Team, matchContents(o.Contents, c.Text, c.Output)
 		if a.Kind == kindCall {
 			data, err := json.Marshal(caller{Messages: o.rules.conv.Messages, Heard: o.rules.heard})
 			if err == nil {
@@ -287,12 +372,11 @@ func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed,
 	}
 }
 
-// matchPatterns returns the numbers of the patterns that match a text. An empty pattern matches no text.
-func matchPatterns(patterns []string, text string) []int {
+// matchContents returns the numbers of the rules whose conditions on the content hold.
+func matchContents(rules []pipeline.Content, content string, output json.RawMessage) []int {
 	var numbers []int
-	for i, pattern := range patterns {
-		re, err := regexp.Compile(pattern) // checked with the definition
-		if pattern != "" && err == nil && re.MatchString(text) {
+	for i, rule := range rules {
+		if rule.Fits(content, output) {
 			numbers = append(numbers, i)
 		}
 	}
@@ -320,7 +404,7 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 	e := pipeline.Ended{
 		Status: pipeline.Completed, To: p.To, Messages: p.Messages, Iterations: p.Iterations,
 		Text: p.Text, Said: p.Text != "" && c.Kind != kindCall, Workspace: c.Manifest, Usage: c.Usage,
-		ExitCode: p.ExitCode, Failed: p.Failed, Team: p.Team, Matched: p.Matched,
+		ExitCode: p.ExitCode, Failed: p.Failed, Team: p.Team, Matched: p.Matched, Output: p.Output,
 	}
 	switch c.Kind {
 	case kindCompleted:
@@ -339,7 +423,7 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 }
 
 // Documents returns the documents that follow from a commit: answer.json, if the step has a
-// text, and last_action.json.
+// text, output.json, if it has an output, and last_action.json.
 func (s Step) Documents(store artifact.Store, number int, c artifact.Commit) ([]step.Document, error) {
 	e, err := Ended(c)
 	if err != nil {
@@ -357,6 +441,9 @@ func (s Step) Documents(store artifact.Store, number int, c artifact.Commit) ([]
 			Key:  s.stepDir(number) + "answer.json",
 			Body: artifact.Answer{AgentID: s.ownerName(), Answer: e.Text, Timestamp: c.Timestamp, Label: s.Launch.Step},
 		})
+	}
+	if e.Output != nil {
+		documents = append(documents, step.Document{Key: s.stepDir(number) + "output.json", Body: e.Output})
 	}
 	return append(documents, step.Document{Key: s.stepDir(number) + "last_action.json", Body: last, Replace: true}), nil
 }

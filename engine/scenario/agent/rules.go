@@ -348,9 +348,7 @@ func (s Step) stepDir(number int) string { return s.Layout.ScenarioStep(s.Launch
 
 func (s Step) openRules(access step.Access) (loop.Rules, []llm.Message, error) {
 	r := &rules{step: s, heard: s.Launch.Heard}
-	for _, tool := range access.Tools {
-		r.tools = append(r.tools, tool.Name)
-	}
+	r.tools = append(r.tools, text.Each(access.Tools, func(tool llm.Tool) string { return tool.Name })...)
 	return r, s.openingMessages(access.Tools), nil
 }
 

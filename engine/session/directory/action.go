@@ -90,10 +90,7 @@ func readAction(root *os.Root, dir string, w *warnings) (a *action, ended bool) 
 }
 
 func fileNames(files []actionFile) string {
-	var names []string
-	for _, f := range files {
-		names = append(names, f.name)
-	}
+	names := text.Each(files, func(f actionFile) string { return f.name })
 	return strings.Join(names, " and ")
 }
 

@@ -373,9 +373,6 @@ func readProse(raw json.RawMessage) string {
 	if s := llm.Text(raw); s != "" {
 		return s
 	}
-	var lines []string
-	for _, s := range llm.Texts(raw) {
-		lines = append(lines, "- "+s)
-	}
+	lines := text.Each(llm.Texts(raw), func(s string) string { return "- " + s })
 	return strings.Join(lines, "\n")
 }

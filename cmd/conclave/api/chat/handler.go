@@ -20,6 +20,8 @@ type Handler struct {
 	started time.Time
 	reads   bool // refuses to start sessions
 	mux     *http.ServeMux
+
+	documents chan struct{} // has one for each document that is being read
 }
 
 // protocol is one of the protocols in which clients ask.
@@ -31,7 +33,7 @@ type protocol interface {
 
 // New returns a handler for a desk. If readOnly is set, it starts no sessions.
 func New(d *gateway.Desk, page func(r *http.Request, session string) string, readOnly bool) *Handler {
-	h := &Handler{desk: d, page: page, reads: readOnly, started: time.Now(), mux: http.NewServeMux()}
+	h := &Handler{desk: d, page: page, reads: readOnly, started: time.Now(), mux: http.NewServeMux(), documents: make(chan struct{}, 2)}
 	for path, served := range map[string]struct {
 		method string
 		by     http.HandlerFunc

@@ -11,6 +11,7 @@ import (
 	"conclave/engine/llm"
 	"conclave/engine/llm/wire"
 	"conclave/engine/loop"
+	"conclave/engine/text"
 )
 
 // messages is the protocol Messages.
@@ -67,10 +68,7 @@ func (out *request) addBlocks(m wire.BlockMessage) {
 		}
 		out.messages = append(out.messages, message{role: "tool", Content: result.Content, callID: result.ID})
 	}
-	var calls []string
-	for _, c := range m.Blocks.Calls {
-		calls = append(calls, callText(c.Name, string(c.Input)))
-	}
+	calls := text.Each(m.Blocks.Calls, func(c wire.BlockCall) string { return callText(c.Name, string(c.Input)) })
 	if c := m.Blocks.Content; len(m.Blocks.Results) == 0 || c.Text != "" || len(c.Attachments) > 0 {
 		out.addMessage(message{role: m.Role, Content: c, calls: calls})
 	}
@@ -189,7 +187,10 @@ func (s *messageStream) finish(r reply) {
 		if block.Type == wire.BlockText {
 			s.sendText(*block.Text)
 		} else {
-			s.sendCall(block)
+			whole := string(block.Input)
+			block.Input = json.RawMessage(`{}`)
+			s.emitBlock(wire.MessageEvent{Type: "content_block_start", Block: &block})
+			s.emitBlock(wire.MessageEvent{Type: "content_block_delta", Delta: &wire.BlockDelta{Type: "input_json_delta", PartialJSON: &whole}})
 		}
 		s.endBlock()
 	}
@@ -206,13 +207,6 @@ func (s *messageStream) sendText(text string) {
 	for part := range cutPieces(text) {
 		s.emitBlock(wire.MessageEvent{Type: "content_block_delta", Delta: &wire.BlockDelta{Type: "text_delta", Text: part}})
 	}
-}
-
-func (s *messageStream) sendCall(block wire.Block) {
-	whole := string(block.Input)
-	block.Input = json.RawMessage(`{}`)
-	s.emitBlock(wire.MessageEvent{Type: "content_block_start", Block: &block})
-	s.emitBlock(wire.MessageEvent{Type: "content_block_delta", Delta: &wire.BlockDelta{Type: "input_json_delta", PartialJSON: &whole}})
 }
 
 func (s *messageStream) fail(refused *gateway.Refusal, _ string) {

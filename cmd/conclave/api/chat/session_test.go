@@ -458,10 +458,12 @@ func TestComplete_pictures(t *testing.T) {
 	}
 	s := newSite(t, callers.Alice, false)
 	for want, part := range map[string]string{
-		"nothing is fetched from an address": `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`,
-		"is no data URL and no base64":       `{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}`,
-		"it is not a PNG, JPEG":              `{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}`,
-		"has a document; send its text":      `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AA=="}}`,
+		"nothing is fetched from an address":  `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`,
+		"is no data URL and no base64":        `{"type":"image_url","image_url":{"url":"data:image/png;base64,!"}}`,
+		"it is not a PNG, JPEG":               `{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}`,
+		"neither a PDF nor text":              `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AA=="}}`,
+		`"a.pdf" of message 1 cannot be read`: `{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERi0="}}`,
+		"from an address or a store":          `{"type":"input_file","file_id":"file-1"}`,
 	} {
 		w := s.ask(`{"model":"conclave/reviewers","messages":[{"role":"user","content":[{"type":"text","text":"q"},` + part + `]}]}`)
 		require.Equal(t, http.StatusBadRequest, w.Code, want)

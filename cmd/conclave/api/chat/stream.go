@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +30,12 @@ type replyStream interface {
 // the connection broke.
 func (h *Handler) streamAnswer(r *http.Request, s replyStream, want wish, id string) (received bool) {
 	stop := s.keepAlive(keepAlive)
-	answered, err := h.desk.Follow(r.Context(), id, want.hasTools, s.tell)
+	answered, err := h.desk.Follow(r.Context(), id, want.hasTools, func(line string) {
+		if page := h.page(r, id); page != "" && strings.HasPrefix(line, gateway.PersonAsked) {
+			line += ". Answer at " + page
+		}
+		s.tell(line)
+	})
 	stop()
 	switch {
 	case r.Context().Err() != nil:

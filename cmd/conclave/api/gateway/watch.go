@@ -258,6 +258,9 @@ func (d *Desk) Follow(ctx context.Context, id string, tools bool, progress func(
 	}
 }
 
+// PersonAsked begins a sentence of Follow about a question to a person.
+const PersonAsked = "A person is asked: "
+
 // Peek returns the reply of a caller's session if it has ended or waits for tools, and otherwise
 // that it is running.
 func (d *Desk) Peek(ctx context.Context, by access.Caller, id string) (reply Reply, running bool, err error) {
@@ -301,7 +304,11 @@ func (d *Desk) Cancel(ctx context.Context, by access.Caller, id string) error {
 func reportEvents(events []coordination.Entry, shown int, progress func(string)) int {
 	for _, e := range events {
 		if e.Seq > shown && !e.Ignored() {
-			progress(text.OneLine(text.Terminal(e.Text)))
+			line := e.Text
+			if e.Question != "" && e.Reason != "" && !e.Closes() {
+				line = PersonAsked + line + ": " + e.Reason
+			}
+			progress(text.OneLine(text.Terminal(line)))
 		}
 	}
 	return max(shown, lastNumber(events))

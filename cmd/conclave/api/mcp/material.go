@@ -17,6 +17,7 @@ import (
 
 	"conclave/cmd/conclave/run/inputs"
 	"conclave/engine/files/artifact"
+	"conclave/engine/text"
 )
 
 // clientRoot means the client's root if it is given as a base or a context. Any other
@@ -27,12 +28,7 @@ const clientRoot = "."
 const rootsRequest = "roots"
 
 func (in ask) usesRoot() bool {
-	for _, c := range in.Context {
-		if c.Manifest == clientRoot {
-			return true
-		}
-	}
-	return in.Base == clientRoot
+	return in.Base == clientRoot || slices.ContainsFunc(in.Context, func(c artifact.Context) bool { return c.Manifest == clientRoot })
 }
 
 // resolveMaterial returns the files that a question starts from, and the directory of its base. If asks is
@@ -141,10 +137,7 @@ func (s server) mayAskRoots(req *mcp.CallToolRequest) error {
 
 func rootOf(roots []*mcp.Root) (string, error) {
 	if len(roots) != 1 {
-		var uris []string
-		for _, r := range roots {
-			uris = append(uris, r.URI)
-		}
+		uris := text.Each(roots, func(r *mcp.Root) string { return r.URI })
 		return "", fmt.Errorf(`"." is the root of the client's workspace, of which the client grants %d (%s); `+
 			"grant one, or give the reference sha256:… that `conclave upload DIR` prints", len(roots), strings.Join(uris, ", "))
 	}
@@ -178,7 +171,7 @@ func (s server) readAnswer(ctx context.Context, req *mcp.ReadResourceRequest) (*
 	if _, err := s.desk.Find(ctx, s.by, id); err != nil {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	_, out, err := s.awaitAnswer(ctx, id, time.Now(), nil)
+	_, out, err := s.awaitAnswer(ctx, id, time.Now(), nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -283,6 +283,46 @@ func TestResult_late(t *testing.T) {
 	})
 }
 
+// A session that waits for a person alone ends the wait for its answer, unless the client can ask its person, who is
+// shown the whole question.
+func TestResult_waitsForPerson(t *testing.T) {
+	ask := func(begun *callers.Session) {
+		begun.Change(func(state *acts.State) {
+			state.Status, state.Phase = workflows.Running, coordination.PhaseWaitingForPerson
+			state.Questions = []coordination.Question{{QuestionID: "q1", QuestionKind: coordination.AskApproval, Agent: "agent_a", Text: "May it run?", Tool: "send", Arguments: `{"to":"ann"}`}}
+		})
+	}
+	t.Run("without", func(t *testing.T) {
+		inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *callers.Temporal, s *mcp.ClientSession) {
+			_, _ = call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})
+			begun := played.Begun(t)
+			ask(begun)
+			out, whole := call[outcome](t, s, "session_result", fields{"session_id": begun.ID, "wait_seconds": 3600})
+			require.Equal(t, "waiting_for_person", out.Phase)
+			require.Contains(t, textOf(whole), `agent_a asks: May it run? {"to":"ann"}`)
+		})
+	})
+	t.Run("with", func(t *testing.T) {
+		shown := ""
+		client := &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			shown = r.Params.Message
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reply": true}}, nil
+		}}
+		inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *callers.Temporal, s *mcp.ClientSession) {
+			_, _ = call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})
+			begun := played.Begun(t)
+			ask(begun)
+			older := connect(t, played.Desk(t), access.Caller{}, Options{}, newClient(client), "2025-06-18") // later versions have no such requests
+			_, _ = call[outcome](t, older, "session_result", fields{"session_id": begun.ID, "wait_seconds": 3})
+			require.NoError(t, older.Close())
+			allow := true
+			require.Equal(t, callers.Update{Name: workflows.ApproveSignal, Args: []any{workflows.Request{Question: "q1", Allow: &allow}}}, begun.Updates()[0])
+			require.Contains(t, shown, "agent_a asks: May it run?")
+			require.Contains(t, shown, `{"to":"ann"}`)
+		})
+	})
+}
+
 func TestSteer(t *testing.T) {
 	inBubble(t, access.Caller{}, Options{}, nil, func(t *testing.T, played *callers.Temporal, s *mcp.ClientSession) {
 		out, _ := call[outcome](t, s, "ask_team", fields{"question": "q", "wait_seconds": 0})

@@ -18,6 +18,7 @@ import (
 	"conclave/cmd/conclave/api/gateway"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/engine/text"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -70,10 +71,7 @@ func (s server) addTools(to *mcp.Server, readOnly bool) {
 }
 
 func (s server) teamNames() string {
-	var names []string
-	for _, t := range s.desk.Teams(s.by) {
-		names = append(names, t.Name)
-	}
+	names := text.Each(s.desk.Teams(s.by), func(t gateway.Team) string { return t.Name })
 	return "teams: " + strings.Join(names, ", ") + "."
 }
 
@@ -105,7 +103,7 @@ func (s server) askTeam(ctx context.Context, req *mcp.CallToolRequest, in ask) (
 	if report != nil { // so that a client that gives up early knows the ID
 		report("session_id " + ticket.ID)
 	}
-	return s.awaitAnswer(ctx, ticket.ID, until, report)
+	return s.awaitAnswer(ctx, ticket.ID, until, req.Session, report)
 }
 
 func (s server) sessionResult(ctx context.Context, req *mcp.CallToolRequest, in fetch) (*mcp.CallToolResult, outcome, error) {
@@ -116,7 +114,7 @@ func (s server) sessionResult(ctx context.Context, req *mcp.CallToolRequest, in 
 	if _, err := s.desk.Find(ctx, s.by, in.SessionID); err != nil {
 		return nil, outcome{}, err
 	}
-	return s.awaitAnswer(ctx, in.SessionID, until, progressReporter(ctx, req))
+	return s.awaitAnswer(ctx, in.SessionID, until, req.Session, progressReporter(ctx, req))
 }
 
 // standing is the result of session_status.
@@ -130,6 +128,8 @@ type standing struct {
 	Tokens    int64    `json:"tokens"`
 	TotalUSD  *float64 `json:"total_usd,omitempty"`
 	WaitsFor  []string `json:"waits_for,omitempty"` // names of the caller's tools
+
+	Questions []coordination.Question `json:"questions,omitempty"` // to people
 }
 
 type member struct {
@@ -148,7 +148,7 @@ func (s server) sessionStatus(ctx context.Context, _ *mcp.CallToolRequest, in ha
 	out := standing{
 		SessionID: in.SessionID, Status: state.Status, Phase: string(state.Phase), Round: state.Round, Parked: state.Parked,
 		Agents: []member{}, Tokens: state.Cost.InputTokens + state.Cost.OutputTokens, TotalUSD: state.Cost.TotalUSD,
-		WaitsFor: calledTools(state),
+		WaitsFor: calledTools(state), Questions: state.Questions,
 	}
 	for _, a := range state.Agents {
 		m := member{ID: a.ID, Status: a.Status, Running: a.Running, Answer: a.LatestLabel}
@@ -243,12 +243,13 @@ func waitOf(seconds *int) (time.Time, error) {
 }
 
 // awaitAnswer waits for the answer of a session. It reports progress unless report is nil.
-// If the answer is late, the result has only the session's ID.
-func (s server) awaitAnswer(ctx context.Context, id string, until time.Time, report func(string)) (*mcp.CallToolResult, outcome, error) {
+// If the answer is late, or a person has to reply whom the client cannot ask, the result has only the session's ID.
+func (s server) awaitAnswer(ctx context.Context, id string, until time.Time, client *mcp.ServerSession, report func(string)) (*mcp.CallToolResult, outcome, error) {
 	// A call without a wait also returns an answer that already exists.
 	const least = 500 * time.Millisecond
 	waiting, stop := context.WithTimeout(ctx, max(time.Until(until), least))
 	defer stop()
+	go s.attendPerson(waiting, id, client, stop)
 	reply, err := s.desk.Follow(waiting, id, false, report)
 	switch {
 	case ctx.Err() != nil:
@@ -283,11 +284,71 @@ func (s server) lateResult(ctx context.Context, id string) (*mcp.CallToolResult,
 		switch {
 		case state.Phase == coordination.PhaseWaitingForTools:
 			why = fmt.Sprintf("Session %s waits for the results of tools (%s) from the program that started it", id, strings.Join(calledTools(state), ", "))
+		case state.Phase == coordination.PhaseWaitingForPerson && len(state.Questions) > 0:
+			q := state.Questions[0]
+			why = fmt.Sprintf("Session %s waits for a person: %s asks: %s %s The person replies on its page or with `conclave inbox`", id, q.Agent, q.Text, q.Arguments)
 		case state.Parked != nil:
 			why = fmt.Sprintf("Session %s is parked: %s", id, *state.Parked)
 		}
 	}
 	return textResult(why + ". Call session_result with this session_id to wait for the answer; nothing is lost or paid twice."), out
+}
+
+// personPoll is the time between two looks for questions to a person.
+const personPoll = 2 * time.Second
+
+// attendPerson has the client ask its person the questions of the session when nothing else runs. If the client
+// cannot, it ends the wait for the answer.
+func (s server) attendPerson(ctx context.Context, id string, client *mcp.ServerSession, stop func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(personPoll):
+		}
+		state, err := s.desk.State(ctx, s.by, id)
+		if err != nil || state.Phase != coordination.PhaseWaitingForPerson || len(state.Questions) == 0 {
+			continue
+		}
+		if client == nil || s.readOnly || s.elicit(ctx, id, client, state.Questions[0]) != nil {
+			stop()
+			return
+		}
+	}
+}
+
+// elicit asks the client's person a question, and sends the reply.
+func (s server) elicit(ctx context.Context, id string, client *mcp.ServerSession, q coordination.Question) error {
+	if q.Path != "" { // a person approves only a call that is shown whole
+		return errors.New("the question is too long to be shown")
+	}
+	answer := map[string]any{"type": "string", "title": "Your reply"}
+	if len(q.Options) > 0 {
+		answer["enum"] = q.Options
+	}
+	if q.QuestionKind == coordination.AskApproval {
+		answer = map[string]any{"type": "boolean", "title": "Allow this call"}
+	}
+	asked, err := client.Elicit(ctx, &mcp.ElicitParams{
+		Message:         text.Terminal(strings.Join([]string{q.Agent + " asks: " + q.Text, q.Why, q.Arguments}, "\n")),
+		RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"reply": answer}, "required": []string{"reply"}},
+	})
+	switch {
+	case err != nil:
+		return err
+	case asked.Action != "accept":
+		return errors.New("the person did not reply")
+	}
+	reply, verb := workflows.Request{Question: q.QuestionID, By: s.by.Name}, workflows.ReplySignal
+	switch said := asked.Content["reply"].(type) {
+	case bool:
+		reply.Allow, verb = &said, workflows.ApproveSignal
+	case string:
+		if reply.Option = 1 + slices.Index(q.Options, said); reply.Option == 0 {
+			reply.Text = said
+		}
+	}
+	return s.desk.Steer(ctx, s.by, id, verb, reply)
 }
 
 func calledTools(state acts.State) []string {
@@ -334,9 +395,10 @@ type Options struct {
 
 // server offers the sessions of a desk to one caller.
 type server struct {
-	desk  *gateway.Desk
-	by    access.Caller
-	local bool
+	desk     *gateway.Desk
+	by       access.Caller
+	local    bool
+	readOnly bool
 }
 
 // schemas are shared by the servers of all requests.
@@ -344,7 +406,7 @@ var schemas = mcp.NewSchemaCache()
 
 // New returns a server for a caller.
 func New(d *gateway.Desk, by access.Caller, o Options) *mcp.Server {
-	s := server{desk: d, by: by, local: o.Local}
+	s := server{desk: d, by: by, local: o.Local, readOnly: o.ReadOnly}
 	out := mcp.NewServer(&mcp.Implementation{Name: "conclave", Title: "Conclave", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}, SchemaCache: schemas,
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }, // each caller has its own sessions

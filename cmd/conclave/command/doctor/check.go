@@ -234,9 +234,7 @@ func showModels(c *cli.CLI, r ModelsReport) error {
 		return c.PrintJSON(r)
 	}
 	rows := []string{"MODEL\tSERVER\tAGENTS\tCALLS\tWINDOW\tTOKENS (CACHED)\tTOKENS/S"}
-	for _, m := range r.Models {
-		rows = append(rows, m.tableRow())
-	}
+	rows = append(rows, text.Each(r.Models, (*model).tableRow)...)
 	notes := modelNotes(r)
 	out := cli.Table(strings.Join(rows, "\n") + "\n")
 	if len(notes) > 0 {

@@ -163,7 +163,7 @@ func (p *patient) examineModels(ctx context.Context) check {
 }
 
 func (p *patient) examineSandbox(ctx context.Context) check {
-	o, err := Options(p.cli, p.cli.WorkerConfig)
+	o, err := checkFlags{settings: p.cli.WorkerConfig}.attackOptions(p.cli)
 	if err != nil {
 		return failedCheck(err, "check the sandbox of --worker-config")
 	}

@@ -79,9 +79,7 @@ func listModels(ctx context.Context, c *cli.CLI, kinds, asked []string) error {
 		if err = w.FindKeys(c, teams.OfKinds(kinds)); err != nil {
 			return err
 		}
-		for _, s := range w.Reachable(ctx) {
-			asked = append(asked, s.Kind)
-		}
+		asked = append(asked, text.Each(w.Reachable(ctx), func(s teams.Reachable) string { return s.Kind })...)
 		if len(asked) == 0 {
 			err = errors.New("no key of a known service is set, and no local server answers at its usual address; set a key such as ANTHROPIC_API_KEY, or start a server such as ollama")
 		}

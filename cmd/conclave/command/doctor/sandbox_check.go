@@ -92,7 +92,11 @@ func checkSandbox(ctx context.Context, c *cli.CLI, f checkFlags) error {
 	if err := showHost(c, describeHost(o)); err != nil {
 		return err
 	}
-	o.Each = func(a attack.Result) { showAttack(c, a) }
+	o.Each = func(a attack.Result) {
+		if !c.JSON {
+			fmt.Fprintln(c.Stdout, text.Terminal(a.String())) // printing the total reports a broken stdout
+		}
+	}
 	result, err := attackSandbox(ctx, o)
 	_, unavailable := errors.AsType[*sandbox.LevelError](err)
 	switch {
@@ -112,11 +116,6 @@ func checkSandbox(ctx context.Context, c *cli.CLI, f checkFlags) error {
 		return cli.Exitf(cli.ExitNoAnswer, "level %s does not stop all that it promises on this host: %s", o.Level, strings.Join(failed, ", "))
 	}
 	return nil
-}
-
-// Options returns the attacks for a worker configuration, or for the default level if there is no file.
-func Options(c *cli.CLI, settings string) (attack.Options, error) {
-	return checkFlags{settings: settings}.attackOptions(c)
 }
 
 func attackSandbox(ctx context.Context, o attack.Options) (SandboxReport, error) {
@@ -216,12 +215,6 @@ func showHost(c *cli.CLI, r SandboxReport) error {
 	}
 	fmt.Fprintf(&b, "  Landlock:  %s\n  limits:    %s\n", landlock, limits)
 	return c.Print(text.Terminal(b.String()) + "\n")
-}
-
-func showAttack(c *cli.CLI, a attack.Result) {
-	if !c.JSON {
-		fmt.Fprintln(c.Stdout, text.Terminal(a.String())) // printing the total reports a broken stdout
-	}
 }
 
 func showTotal(c *cli.CLI, r SandboxReport) error {

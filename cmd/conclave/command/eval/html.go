@@ -13,7 +13,7 @@ import (
 // cell is the outcome of an arm on a question, on the page; the zero value without one.
 type cell struct {
 	eval.Sample
-	Outcome, Class, Page string
+	Class, Page string
 }
 
 // question has the outcomes of all arms in an epoch, in the order of the arms.
@@ -65,14 +65,9 @@ func drawIndex(s settings, sum eval.Summary, samples []eval.Sample, pages map[st
 }
 
 func cellOf(s eval.Sample, pages map[string]bool) cell {
-	c := cell{Sample: s, Outcome: "wrong", Class: "wrong"}
-	switch {
-	case s.Right():
-		c.Outcome, c.Class = "right", "right"
-	case s.Failed != "":
-		c.Outcome, c.Class = "failed", "failed"
-	case s.Correct == nil:
-		c.Outcome, c.Class = "unparsed", "none"
+	c := cell{Sample: s, Class: s.Outcome()}
+	if c.Class == "unparsed" {
+		c.Class = "none"
 	}
 	if page := s.SessionID + ".html"; pages[page] {
 		c.Page = pagesDir + "/" + url.PathEscape(page)

@@ -115,16 +115,7 @@ func (u *unit) outcomeWords() string {
 	const longest = 160 // bytes of a reason
 	var told, why []string
 	for _, s := range u.samplesOf() {
-		word := "wrong"
-		switch {
-		case s.Right():
-			word = "right"
-		case s.Failed != "":
-			word = "failed"
-		case s.Correct == nil:
-			word = "unparsed"
-		}
-		told = append(told, s.Arm+" "+word)
+		told = append(told, s.Arm+" "+s.Outcome())
 		if reason := text.Truncate(cli.Line(s.Failed), longest); reason != "" && !slices.Contains(why, reason) {
 			why = append(why, reason)
 		}
@@ -138,11 +129,7 @@ func (u *unit) outcomeWords() string {
 func (p *plan) questionCount() int { return len(p.questions) * p.epochs }
 
 func (p *plan) armNames() []string {
-	var names []string
-	for _, arm := range p.arms {
-		names = append(names, arm.Name)
-	}
-	return names
+	return text.Each(p.arms, func(arm eval.Arm) string { return arm.Name })
 }
 
 // offlineNote returns the note on the first team that asks no model server, or "".
@@ -294,7 +281,7 @@ func (r *runner) concludeEvaluation(ctx context.Context, asking error) error {
 		return asking
 	case asking != nil:
 		return cli.Exitf(cli.ExitNoAnswer, "%d of %d questions have no outcome: %w; the same command goes on", left, r.plan.questionCount(), asking)
-	case !anyScored(r.out.samples):
+	case !slices.ContainsFunc(r.out.samples, func(s eval.Sample) bool { return s.Correct != nil }):
 		return cli.Exitf(cli.ExitNoAnswer, "no answer could be scored: all of them failed, or have no line ANSWER: …; `%s` shows one, and another --id asks again", r.cli.CommandLine("result", r.out.samples[0].SessionID))
 	}
 	r.cli.Infof("%s has the report with the page of each session", filepath.Join(r.out.dir, pageFile))
@@ -308,7 +295,3 @@ func (r *runner) concludeEvaluation(ctx context.Context, asking error) error {
 
 // exitBelow is the exit code of an evaluation that fails the condition of --fail-under.
 const exitBelow = 3
-
-func anyScored(samples []eval.Sample) bool {
-	return slices.ContainsFunc(samples, func(s eval.Sample) bool { return s.Correct != nil })
-}

@@ -262,7 +262,7 @@ type filter struct {
 func (f filter) chooseRuns(all []*endedRun, elsewhere bool) (chosen []*endedRun, stay []kept) {
 	newest := 0
 	for _, r := range all {
-		if r.parent != nil || r.isOpen() || !r.marked && !f.hasStatus(r) {
+		if r.parent != nil || r.isOpen() || !r.marked && len(f.statuses) > 0 && !slices.Contains(f.statuses, r.status) {
 			continue
 		}
 		newest++
@@ -277,10 +277,6 @@ func (f filter) chooseRuns(all []*endedRun, elsewhere bool) (chosen []*endedRun,
 	}
 	chosen, needed := spareContinued(chosen, all)
 	return chosen, append(stay, needed...)
-}
-
-func (f filter) hasStatus(r *endedRun) bool {
-	return len(f.statuses) == 0 || slices.Contains(f.statuses, r.status)
 }
 
 // isOpen reports whether the run or the session of one of its steps has not ended.

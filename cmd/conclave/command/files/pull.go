@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -358,10 +357,4 @@ func (c *copier) placeBase(ctx context.Context, dir string, change artifact.Chan
 		}
 	}
 	return nil
-}
-
-func (c *copier) contentOpener(f artifact.File) func(context.Context) (io.ReadCloser, error) {
-	return func(ctx context.Context) (io.ReadCloser, error) {
-		return artifact.OpenFile(ctx, c.run.Store, c.run.Layout, f)
-	}
 }

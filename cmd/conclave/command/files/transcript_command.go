@@ -187,10 +187,7 @@ func findStep(ctx context.Context, conn *cli.Connection, run record.Run, want st
 	if len(steps) == 0 {
 		return record.StepDir{}, cli.Exitf(cli.ExitUsage, "%s has no steps yet; `%s` shows its state", run, conn.CommandLine("status", run.ID))
 	}
-	var all []string
-	for _, d := range steps {
-		all = append(all, nameOf(d))
-	}
+	all := text.Each(steps, nameOf)
 	asked := text.Truncate(want.agent, cli.MaxEcho)
 	if want.step > 0 {
 		asked += fmt.Sprintf(" %03d", want.step)

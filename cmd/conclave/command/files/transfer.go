@@ -275,7 +275,9 @@ func (c *copier) restoreFile(ctx context.Context, dir, escaped string, f artifac
 	name := dir + f.Path
 	matches, err := c.matchesManifest(name, f)
 	if err == nil && !matches {
-		if err := c.fetchFile(ctx, dir+escaped, c.contentOpener(f)); err != nil {
+		if err := c.fetchFile(ctx, dir+escaped, func(ctx context.Context) (io.ReadCloser, error) {
+			return artifact.OpenFile(ctx, c.run.Store, c.run.Layout, f)
+		}); err != nil {
 			return err
 		}
 		if matches, err = c.matchesManifest(name, f); err == nil && !matches {

@@ -69,10 +69,7 @@ func (r *run) writeResult(to *Project, result acts.Result) error {
 	if r.result.RunNumber > 0 && len(result.Steps) == len(r.result.Steps) && result.Status == r.result.Status && result.Paused == r.result.Paused {
 		return nil
 	}
-	document, err := json.Marshal(result)
-	if err != nil {
-		return fmt.Errorf("write the result of %s: %w", r, err)
-	}
+	document, _ := json.Marshal(result) // a result always has a JSON form
 	return errors.Join(r.setResult(document), to.Note(r.slug, r.id, document))
 }
 

@@ -252,11 +252,7 @@ func stepIDs(p *Project, slug string) []string {
 	if err != nil {
 		return nil
 	}
-	var all []string
-	for _, s := range d.Plan.Steps {
-		all = append(all, s.ID+"\t"+s.Title)
-	}
-	return all
+	return text.Each(d.Plan.Steps, func(s scenario.StepRef) string { return s.ID + "\t" + s.Title })
 }
 
 func runIDs(p *Project, slug string) []string {
@@ -267,11 +263,7 @@ func runIDs(p *Project, slug string) []string {
 	if err != nil {
 		return nil
 	}
-	var all []string
-	for _, r := range found {
-		all = append(all, r.RunID+"\t"+statusText(r))
-	}
-	return all
+	return text.Each(found, func(r scenario.Run) string { return r.RunID + "\t" + statusText(r) })
 }
 
 // writeHTML writes a page about the runs, with an index of all runs of the directory.
@@ -334,7 +326,9 @@ func (o *order) evidenceReader(r *run) func(string) []byte {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return nil
 		}
-		return o.project.Evidence(r.slug, r.id, name)
+		const most = 8 << 20
+		data, _ := o.project.readUpTo(scenarioPath(r.slug, "runs", r.id, name), most)
+		return data
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,18 +33,19 @@ import (
 )
 
 // Commands returns `conclave serve`, with its subcommand, and `conclave mcp`. The
-// pages list and steer runs of the kinds.
-func Commands(c *cli.CLI, kinds []*runs.Kind) []*cobra.Command {
-	return []*cobra.Command{serveCommand(c, kinds), mcpCommand(c)}
+// pages list and steer runs of the kinds, and hooks start pipelines that were prepared.
+func Commands(c *cli.CLI, kinds []*runs.Kind, prepare PreparePipeline) []*cobra.Command {
+	return []*cobra.Command{serveCommand(c, kinds, prepare), mcpCommand(c)}
 }
 
 // flags are the flags of serve besides the common ones.
 type flags struct {
 	listen, keys      string
+	hooks             string
 	readOnly, offline bool
 }
 
-func serveCommand(c *cli.CLI, kinds []*runs.Kind) *cobra.Command {
+func serveCommand(c *cli.CLI, kinds []*runs.Kind, prepare PreparePipeline) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -60,34 +62,40 @@ repeated.
 
 Without an address it joins or starts the local stack and runs a worker. On
 loopback any key will do, and other users of this machine are refused. Every
-other address needs --keys FILE; ` + "`conclave serve key NAME`" + ` makes a key.`,
+other address needs --keys FILE; ` + "`conclave serve key NAME`" + ` makes a key.
+
+With --hooks FILE a signed POST to /hooks/NAME starts a session or a pipeline, once for each
+delivery. Its signature is its key: GitHub's, or that of the Standard Webhooks specification.`,
 		Example: `  conclave serve
   conclave serve --offline
   conclave serve --model gpt-5.2
   conclave serve --config team.yaml --listen 127.0.0.1:9000
   conclave serve key alice >> keys && conclave serve --listen 0.0.0.0:8333 --keys keys
   conclave serve --address temporal.example.com:7233 --bucket sessions
+  ISSUES_SECRET=… conclave serve --hooks hooks.yaml
 
   curl http://127.0.0.1:8333/v1/chat/completions -H 'Content-Type: application/json' \
     -d '{"model": "conclave", "messages": [{"role": "user", "content": "Tabs or spaces?"}]}'`,
 		Args: cli.Arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServer(cmd.Context(), c, kinds, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServer(cmd.Context(), c, kinds, f, prepare) },
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
 	teams.ModelFlags(c, set)
 	set.StringVar(&f.listen, "listen", DefaultListen, "listen on `HOST:PORT`")
 	set.StringVar(&f.keys, "keys", "", "admit only the keys of `FILE`, whose lines are name:sha256-of-key[:team,team[:requests_per_minute[:usd_per_day]]]")
+	set.StringVar(&f.hooks, "hooks", "", "start runs for signed deliveries, as `FILE` says")
 	set.BoolVar(&f.readOnly, "read-only", false, "show sessions, but start and steer none")
 	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
 	teams.WorkerConfigFlag(c, set)
 	_ = cmd.MarkFlagFilename("keys")
+	_ = cmd.MarkFlagFilename("hooks", "yaml", "yml", "json")
 	cmd.AddCommand(keyCommand(c))
 	return cmd
 }
 
 // runServer serves until ctx ends, the server fails, or the local stack ends.
-func runServer(ctx context.Context, c *cli.CLI, kinds []*runs.Kind, f flags) error {
+func runServer(ctx context.Context, c *cli.CLI, kinds []*runs.Kind, f flags, prepare PreparePipeline) error {
 	t, err := c.Target()
 	if err != nil {
 		return err
@@ -99,10 +107,26 @@ func runServer(ctx context.Context, c *cli.CLI, kinds []*runs.Kind, f flags) err
 	if _, err := access.New(f.listen, o.Keys); err != nil {
 		return err
 	}
+	if f.hooks != "" && f.readOnly {
+		return errors.New("--hooks starts runs, and --read-only starts none; leave one of them out")
+	}
 	chosen, err := chooseTeams(ctx, c, t, f.offline, false)
 	if err != nil {
 		return err
 	}
+	if o.Hooks, err = loadHooks(f.hooks, slices.Collect(maps.Keys(chosen.named))); err != nil {
+		return err
+	}
+	for name, h := range o.Hooks {
+		if h.Pipeline == "" {
+			continue
+		}
+		if h.start, err = prepare(ctx, c, t, h.Pipeline, f.offline); err != nil {
+			return fmt.Errorf("the hook %s: %w", name, err)
+		}
+		o.Hooks[name] = h
+	}
+	o.Offline = f.offline
 	logger := cluster.Warnings(c.Stderr)
 	return openTarget(ctx, c, t, chosen, logger, func(conn *cli.Connection, offered []gateway.Team) error {
 		o.Teams, o.AnyUser, o.Version = offered, conn.Stack.OtherUsers, c.Version
@@ -155,12 +179,16 @@ type announced struct {
 	Models  []string `json:"models"`
 	DataDir string   `json:"data_dir,omitempty"` // data directory of a local stack
 	Offline bool     `json:"offline"`
+	Hooks   []string `json:"hooks,omitempty"` // addresses of the hooks
 }
 
 func announceServer(conn *cli.Connection, s *Server, o Options, chosen servedTeams) error {
 	out := announced{Address: s.Address, DataDir: conn.Target.DataDir, Offline: chosen.offline}
 	for _, t := range o.Teams {
 		out.Models = append(out.Models, modelOf(t))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Hooks)) {
+		out.Hooks = append(out.Hooks, s.Address+"/hooks/"+name)
 	}
 	if o.Keys != nil {
 		warnOfTeams(conn.CLI, o.Keys, o.Teams)
@@ -190,6 +218,9 @@ Team        %s
 %s
 Ctrl-C stops; sessions under way go on the next time.
 `, where, s.Address, s.Address, strings.Join(out.Models, ", "), who, conn.Target, chosen.source, howToAsk(s, o, out.Models[0]))
+	if len(out.Hooks) > 0 {
+		conn.Infof("Hooks       %s", strings.Join(out.Hooks, ", "))
+	}
 	if chosen.offline {
 		conn.Infof("%s", teams.OfflineNote)
 	}
@@ -238,6 +269,9 @@ type Options struct {
 	Teams    []gateway.Team
 	Kinds    []*runs.Kind // kinds of the runs that the pages list and steer
 	Version  string       // version of conclave
+
+	Hooks   map[string]Hook // runs that deliveries start, by name
+	Offline bool            // the built-in model plays the agents of pipelines that hooks start
 }
 
 // Start starts a server for the sessions of a connection.
@@ -270,6 +304,7 @@ func Start(ctx context.Context, conn *cli.Connection, o Options) (*Server, error
 	open := http.NewServeMux() // a load balancer's probes have no key
 	s.health.Ready(hideReason(cluster.TemporalCheck(conn.Client)))
 	s.health.AddRoutes(open)
+	open.Handle("POST /hooks/{name}", &hookDesk{conn: conn, desk: d, hooks: o.Hooks, kinds: o.Kinds, offline: o.Offline}) // a sender signs, and has no key
 	open.Handle("/", gate.Handler(mux))
 	s.http = boundedServer(s.countRequests(open))
 	go func() {

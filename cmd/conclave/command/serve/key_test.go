@@ -17,7 +17,7 @@ import (
 
 // The file never has a key, only its hash.
 func TestKey(t *testing.T) {
-	shell := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return Commands(c, nil) })
+	shell := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return Commands(c, nil, nil) })
 	code, line, said := shell.Run("serve", "key", "alice", "--teams", "default,reviewers", "--requests-per-minute", "30", "--usd-per-day", "2.5")
 	require.Equal(t, cli.ExitOK, code, said)
 	require.Regexp(t, `^alice:[0-9a-f]{64}:default,reviewers:30:2.5\n$`, line)
@@ -43,7 +43,7 @@ func TestKey(t *testing.T) {
 }
 
 func TestKey_refuses(t *testing.T) {
-	shell := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return Commands(c, nil) })
+	shell := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return Commands(c, nil, nil) })
 	for want, args := range map[string][]string{
 		"needs NAME":             {},
 		`the name "a:b"`:         {"a:b"},
@@ -59,7 +59,7 @@ func TestKey_refuses(t *testing.T) {
 
 // A server that others can reach is refused before anything starts.
 func TestServe_refuses(t *testing.T) {
-	shell := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return Commands(c, nil) })
+	shell := stage.NewShell(t, func(c *cli.CLI) []*cobra.Command { return Commands(c, nil, nil) })
 	for want, args := range map[string][]string{
 		"name a file of keys with --keys": {"--offline", "--listen", "0.0.0.0:8333"},
 		"give the address as HOST:PORT":   {"--offline", "--listen", "8333"},

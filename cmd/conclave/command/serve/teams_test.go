@@ -22,7 +22,7 @@ func choosing(t *testing.T) (shell stage.Shell, chosen *servedTeams) {
 	t.Helper()
 	chosen = &servedTeams{}
 	return stage.NewShell(t, func(c *cli.CLI) []*cobra.Command {
-		cmd := serveCommand(c, nil)
+		cmd := serveCommand(c, nil, nil)
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 			to, err := c.Target()
 			if err != nil {

@@ -140,7 +140,7 @@ func runSession(ctx context.Context, c *cli.CLI, f sessionFlags, query string) e
 		switch code := cli.ExitCode(err); {
 		case f.apply && err == nil:
 			err = offerApply(ctx, conn, o.ID, f.yes)
-		case f.material.Directory() != "" && (code == cli.ExitOK || code == cli.ExitTimeout):
+		case f.material.HasBase() && (code == cli.ExitOK || code == cli.ExitTimeout):
 			outputs.PrintChanged(ctx, conn, o.ID)
 		}
 		return err
@@ -168,34 +168,48 @@ func startSession(ctx context.Context, c *cli.CLI, f sessionFlags, query string)
 // withNew checks the input, starts the session and calls use. With invalid input it starts
 // nothing.
 func withNew(ctx context.Context, c *cli.CLI, f sessionFlags, query string, use func(*cli.Connection, runs.Order, *teams.Worker) error) error {
-	t, w, err := teams.Open(c)
+	p, id, err := prepareSession(ctx, c, f, query)
 	if err != nil {
 		return err
 	}
-	o, err := newSessionOrder(c, t, w, f, query)
-	if err != nil {
-		return err
-	}
-	if err := f.material.Check(); err != nil {
-		return err
-	}
-	if err := checkChecks(f.checks, o.team); err != nil {
-		return err
-	}
-	if f.showChecks {
-		if err := o.showChecks(f.checks); err != nil {
-			return err
-		}
-	}
-	if err := w.Serves(ctx, o.team); preventsStart(err, f.here) {
-		return err
-	}
-	w.NoteShell(ctx, c, o.team)
 	var offer runs.Offer
 	if f.here {
 		offer = web.Offer
 	}
-	return runs.Begin(ctx, c, t, offer, func(conn *cli.Connection) (runs.Order, error) {
+	return runs.Begin(ctx, c, p.target, offer, func(conn *cli.Connection) (runs.Order, error) { return p.order(ctx, conn) }, func(conn *cli.Connection, started runs.Order) error {
+		if err := f.rememberBase(conn, id); err != nil {
+			conn.Warnf("%v", err)
+		}
+		return use(conn, started, p.worker)
+	})
+}
+
+// prepareSession checks the input of a session, and returns its order and its ID.
+func prepareSession(ctx context.Context, c *cli.CLI, f sessionFlags, query string) (p prepared, id string, err error) {
+	t, w, err := teams.Open(c)
+	if err != nil {
+		return p, "", err
+	}
+	o, err := newSessionOrder(c, t, w, f, query)
+	if err != nil {
+		return p, "", err
+	}
+	if err := f.material.Check(); err != nil {
+		return p, "", err
+	}
+	if err := checkChecks(f.checks, o.team); err != nil {
+		return p, "", err
+	}
+	if f.showChecks {
+		if err := o.showChecks(f.checks); err != nil {
+			return p, "", err
+		}
+	}
+	if err := w.Serves(ctx, o.team); preventsStart(err, f.here) {
+		return p, "", err
+	}
+	w.NoteShell(ctx, c, o.team)
+	return prepared{t, w, func(ctx context.Context, conn *cli.Connection) (runs.Order, error) {
 		if o.input.Continues != "" {
 			if err := o.continueSession(ctx, conn, w, f.here); err != nil {
 				return runs.Order{}, err
@@ -203,12 +217,7 @@ func withNew(ctx context.Context, c *cli.CLI, f sessionFlags, query string, use 
 		}
 		err := o.storeInputs(ctx, conn, f)
 		return o.asRunsOrder(f), err
-	}, func(conn *cli.Connection, started runs.Order) error {
-		if err := f.rememberBase(conn, o.id); err != nil {
-			conn.Warnf("%v", err)
-		}
-		return use(conn, started, w)
-	})
+	}}, o.id, nil
 }
 
 // preventsStart reports whether a missing requirement prevents a start. A missing sandbox
@@ -262,7 +271,7 @@ type sessionOrder struct {
 
 func newSessionOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f sessionFlags, query string) (sessionOrder, error) {
 	o := sessionOrder{offline: f.offline, input: sessionflow.Input{Query: query, Continues: f.continues}}
-	teams.PreferShell(c, f.material.Directory() != "")
+	teams.PreferShell(c, f.material.HasBase())
 	var err error
 	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err

@@ -212,7 +212,9 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 	}
 	if conn.Scripted() {
 		if state.Status == workflows.Running {
-			state.Status = runs.Waiting(state.Paused, state.Parked)
+			if state.Status = runs.Waiting(state.Paused, state.Parked); state.Status == workflows.Running && len(state.Questions) > 0 {
+				state.Status = workflows.Waiting
+			}
 		}
 		for i, a := range state.Agents {
 			if doing := run.Doing(a.ID); doing != nil {
@@ -222,7 +224,7 @@ func (sessionReporter) PrintStatus(ctx context.Context, conn *cli.Connection, ru
 		return runs.PrintState(conn, run, state)
 	}
 	shown := cli.Snapshot{
-		State: state, Elapsed: run.Elapsed(), Holds: sessionHolds(conn.CLI, state, run.Name()),
+		State: state, Elapsed: run.Elapsed(), Holds: append(runs.QuestionHolds(conn.CLI, run), sessionHolds(conn.CLI, state, run.Name())...),
 		Now: time.Now(), Activities: run.Activities, Models: modelNames(ctx, conn, artifact.InBucket(run.ID)),
 	}
 	_, shown.Offline = run.ExplainOffline()

@@ -95,7 +95,7 @@ func (s *stepRunner) openDirectory() (err error) {
 	if s.ports, err = s.local.Ports(s.agent); err != nil {
 		return err
 	}
-	s.ports.Store = s.store
+	s.ports.Store, s.ports.Gate = s.store, s.worker.Tools.Gate(s.team.Orchestrator.Approvals)
 	s.prefix = s.promptPrefix()
 	return s.readDirectory()
 }

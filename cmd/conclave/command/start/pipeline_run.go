@@ -32,6 +32,7 @@ type pipelineFlags struct {
 	offline bool
 
 	material inputs.Flags
+	inputs   inputFlags
 }
 
 // pipelineOrder is the validated input of a run.
@@ -44,7 +45,7 @@ type pipelineOrder struct {
 
 func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags, name, request string) (pipelineOrder, error) {
 	o := pipelineOrder{offline: f.offline, input: pipelineflow.Input{Request: request}}
-	teams.PreferShell(c, f.material.Directory() != "")
+	teams.PreferShell(c, f.material.HasBase())
 	var err error
 	if o.id, err = cli.ChooseRunID("--session-id", f.id); err != nil {
 		return o, err
@@ -62,8 +63,14 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 			return config.ParsePipelineRun(name, data, reach, c.Interactive(), named.Agents)
 		})
 	}
+	if err == nil {
+		o.input.Inputs, err = f.inputs.read(o.file.Pipeline)
+	}
 	if err != nil {
 		return o, err
+	}
+	if request == "" {
+		o.input.Request = string(o.input.Inputs)
 	}
 	if !t.Cluster {
 		o.file.Pipeline, err = prepareLocal(c, t, w, o.file.Pipeline, f.offline)
@@ -81,40 +88,76 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 // runPipeline checks the input, connects, starts a run and follows it. With invalid input
 // it starts nothing, not even the stack.
 func runPipeline(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request string) error {
-	t, w, err := teams.Open(c)
+	p, id, err := preparePipelineRun(ctx, c, f, name, request)
 	if err != nil {
 		return err
+	}
+	return runs.Begin(ctx, c, p.target, web.Offer, func(conn *cli.Connection) (runs.Order, error) { return p.order(ctx, conn) }, func(conn *cli.Connection, started runs.Order) error {
+		inputs.Remember(conn, id, f.material.Directory())
+		err := runs.Watch(ctx, conn, started, p.worker)
+		if err == nil && f.material.HasBase() {
+			outputs.PrintChanged(ctx, conn, id)
+		}
+		return err
+	})
+}
+
+// preparePipelineRun checks the input of a run, and returns its order and its ID.
+func preparePipelineRun(ctx context.Context, c *cli.CLI, f pipelineFlags, name, request string) (p prepared, id string, err error) {
+	t, w, err := teams.Open(c)
+	if err != nil {
+		return p, "", err
 	}
 	o, err := newPipelineOrder(c, t, w, f, name, request)
 	if err != nil {
-		return err
+		return p, "", err
 	}
 	if err := f.material.Check(); err != nil {
-		return err
+		return p, "", err
 	}
 	for _, w := range o.file.warnings {
 		c.Infof("warning: %v", w)
 	}
 	if err := w.Serves(ctx, o.file.Teams()...); err != nil {
-		return err
+		return p, "", err
 	}
 	w.NoteShell(ctx, c, o.file.Teams()...)
-	return runs.Begin(ctx, c, t, web.Offer, func(conn *cli.Connection) (started runs.Order, err error) {
-		if o.input.Material, err = f.material.Upload(ctx, conn); err == nil && !conn.Cluster {
-			o.input.Pipeline, err = teams.Registry(conn.Target).Register(o.file.Pipeline)
+	return prepared{t, w, func(ctx context.Context, conn *cli.Connection) (started runs.Order, err error) {
+		if o.input.Material, err = f.material.Upload(ctx, conn); err == nil {
+			o.input, err = o.newInput(conn)
 		}
 		return runs.Order{
 			Kind: PipelineKind(), ID: o.id, Query: o.input.Request, Source: "steps from " + o.file.name + ": " + describeSteps(o.file.Pipeline),
 			Offline: o.offline, Input: o.input, IDFlag: "--session-id",
 		}, err
-	}, func(conn *cli.Connection, started runs.Order) error {
-		inputs.Remember(conn, o.id, f.material.Directory())
-		err := runs.Watch(ctx, conn, started, w)
-		if err == nil && f.material.Directory() != "" {
-			outputs.PrintChanged(ctx, conn, o.id)
+	}}, o.id, nil
+}
+
+// PreparePipeline checks the pipeline in a file as pipeline run does, and returns a function that makes the
+// input of its runs, without a request.
+func PreparePipeline(ctx context.Context, c *cli.CLI, t cli.Target, name string, offline bool) (func(*cli.Connection) (pipelineflow.Input, error), error) {
+	w := &teams.Worker{}
+	var err error
+	if !t.Cluster {
+		if w, err = teams.OpenWorker(c, t); err != nil {
+			return nil, err
 		}
-		return err
-	})
+	}
+	o, err := newPipelineOrder(c, t, w, pipelineFlags{offline: offline}, name, "")
+	if err == nil {
+		err = w.Serves(ctx, o.file.Teams()...)
+	}
+	return o.newInput, err
+}
+
+// newInput returns the input of a run of the order's pipeline, which the workers of a local stack find in
+// the data directory.
+func (o pipelineOrder) newInput(conn *cli.Connection) (in pipelineflow.Input, err error) {
+	in = o.input
+	if !conn.Cluster {
+		in.Pipeline, err = teams.Registry(conn.Target).Register(o.file.Pipeline)
+	}
+	return in, err
 }
 
 // offlineNote is printed wherever agents use the built-in model.
@@ -250,10 +293,10 @@ pull and transcript work as they do for a session.`,
 func runPipelineCommand(c *cli.CLI) *cobra.Command {
 	var flags pipelineFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] FILE REQUEST",
+		Use:   "run [flags] FILE [REQUEST]",
 		Short: "Run a pipeline and print its final text",
 		Long: `Run the pipeline in FILE and print the text of its last step. REQUEST opens the prompt
-of every step.
+of every step; it can be left out where the inputs of the pipeline say everything.
 
 Without an address it runs on this machine, as ` + "`conclave run`" + ` does: Ctrl-C stops
 watching, and the run continues with the next run, watch, dev or worker on the same
@@ -272,29 +315,48 @@ Exit codes: 0 the last step completed, or used up its model calls (max_iteration
 run was cancelled; 4 interrupted.`,
 		Example: `  conclave pipeline run --offline pipeline.yaml "A script that greets the world"
   conclave pipeline run --model anthropic:claude-sonnet-4-5 pipeline.yaml "A script that greets the world"
+  conclave pipeline run --input branch=main --input limit=20 review.yaml
   conclave pipeline run --session-id release-42 pipeline.yaml "Write the release notes"
   conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := flags.request.Read(cmd.Context(), args)
-			if err != nil {
-				return err
+			var request string
+			if !flags.saysAll(args) {
+				var err error
+				if request, err = flags.request.Read(cmd.Context(), args); err != nil {
+					return err
+				}
 			}
 			return runPipeline(cmd.Context(), c, flags, args[0], request)
 		},
 	}
-	f := cmd.Flags()
-	f.SortFlags = false
-	flags.request = cli.NewQuery(c, "REQUEST", f)
-	cmd.Args = flags.request.Arguments("FILE")
-	teams.ModelFlags(c, f)
-	flags.material.Add(f)
-	teams.ShellFlags(c, f, "the agents of a team that the file does not name")
-	f.StringVar(&flags.id, "session-id", "", "`ID` of the run (default a new one)")
-	f.StringVar(&flags.id, "id", "", "the former name of --session-id")
-	_ = f.MarkHidden("id") // fails for unknown flags only
-	teams.WorkerConfigFlag(c, f)
-	f.BoolVar(&flags.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
+	flags.addTo(c, cmd)
+	teams.WorkerConfigFlag(c, cmd.Flags())
 	return cmd
+}
+
+func (f *pipelineFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.SortFlags = false
+	f.request = cli.NewQuery(c, "REQUEST", set)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if f.saysAll(args) {
+			return nil
+		}
+		return f.request.Arguments("FILE")(cmd, args)
+	}
+	f.inputs.add(cmd)
+	teams.ModelFlags(c, set)
+	f.material.Add(set)
+	teams.ShellFlags(c, set, "the agents of a team that the file does not name")
+	set.StringVar(&f.id, "session-id", "", "`ID` of the run (default a new one)")
+	set.StringVar(&f.id, "id", "", "the former name of --session-id")
+	_ = set.MarkHidden("id") // fails for unknown flags only
+	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
+}
+
+// saysAll reports whether the inputs stand in place of a request.
+func (f *pipelineFlags) saysAll(args []string) bool {
+	return len(args) == 1 && f.inputs.given() && !f.request.InFile()
 }
 
 func listPipelinesCommand(c *cli.CLI) *cobra.Command {

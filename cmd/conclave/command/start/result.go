@@ -12,6 +12,7 @@ import (
 	"conclave/cmd/conclave/run"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
+	"conclave/engine/text"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -37,7 +38,10 @@ func (sessionReporter) PrintResult(ctx context.Context, conn *cli.Connection, ru
 	}
 	if r.Winner == "" {
 		if sessionExitCode(r) == cli.ExitNoAnswer {
-			suggestTranscript(conn, r)
+			i := slices.IndexFunc(r.Failed, func(f coordination.FailedAgent) bool { return f.Error.Type == "NoAction" })
+			if i >= 0 && !conn.Scripted() {
+				conn.Infof("`%s` shows what the model said", conn.CommandLine("transcript", r.SessionID, r.Failed[i].ID, "last"))
+			}
 			if r.Agents > 0 { // the session was prepared
 				runs.SuggestRetry(conn, run, r.Status)
 			}
@@ -61,15 +65,6 @@ func describeSupport(r sessionflow.Result) string {
 		return "it has too little support"
 	}
 	return fmt.Sprintf("only %.0f %% of the active agents support it", 100*r.Support.Share)
-}
-
-// suggestTranscript names the command that shows the replies of an agent whose step ended
-// without an action.
-func suggestTranscript(conn *cli.Connection, r sessionflow.Result) {
-	i := slices.IndexFunc(r.Failed, func(f coordination.FailedAgent) bool { return f.Error.Type == "NoAction" })
-	if i >= 0 && !conn.Scripted() {
-		conn.Infof("`%s` shows what the model said", conn.CommandLine("transcript", r.SessionID, r.Failed[i].ID, "last"))
-	}
 }
 
 // sessionExitCode returns the exit code for a result. Input that a worker refused is a usage error.
@@ -161,10 +156,7 @@ func describeTurnout(r sessionflow.Result) string {
 		counts = append(counts, fmt.Sprintf("%d of %d voted", len(r.Voters), r.Agents))
 	}
 	if len(r.Failed) > 0 {
-		var failed []string
-		for _, f := range r.Failed {
-			failed = append(failed, f.ID+" ("+f.Error.Type+")")
-		}
+		failed := text.Each(r.Failed, func(f coordination.FailedAgent) string { return f.ID + " (" + f.Error.Type + ")" })
 		counts = append(counts, fmt.Sprintf("%d failed: %s", len(failed), strings.Join(failed, ", ")))
 	}
 	if len(counts) > 0 {

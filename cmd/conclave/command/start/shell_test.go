@@ -13,6 +13,6 @@ import (
 func newShell(t *testing.T) stage.Shell {
 	t.Helper()
 	return stage.NewShell(t, func(c *cli.CLI) []*cobra.Command {
-		return append(Commands(c), PipelineCommand(c), StepCommand(c))
+		return append(Commands(c), PipelineCommand(c), ScheduleCommand(c), StepCommand(c))
 	})
 }

@@ -112,13 +112,16 @@ func newStepOrder(c *cli.CLI, f stepFlags, query string) (stepOrder, error) {
 	if err := f.material.Check(); err != nil {
 		return o, err
 	}
+	if name, named := f.material.Source(); named {
+		return o, fmt.Errorf("--base source:%s is read by the worker of a session or a pipeline; give a step a directory", name)
+	}
 	if o.dir, err = filepath.Abs(f.dir); err != nil {
 		return o, fmt.Errorf("find the session directory %s: %w", f.dir, err)
 	}
 	if o.worker, err = teams.OpenWorker(c, cli.Target{}); err != nil {
 		return o, err
 	}
-	teams.PreferShell(c, f.material.Directory() != "")
+	teams.PreferShell(c, f.material.HasBase())
 	if o.team, err = singleTeam(c, o.worker, f.offline); err != nil {
 		return o, err
 	}

@@ -62,7 +62,7 @@ func startServers(ctx context.Context, child *local.Child, logger log.Logger) (*
 	if err := reserved.guardListeners(child.OtherUsers, logger); err != nil {
 		return nil, err
 	}
-	s := &servers{stack: describeStack(child, reserved.clientPorts(), last), failures: make(chan error, 3)}
+	s := &servers{stack: describeStack(child, local.Ports{Temporal: portOf(reserved.temporal), UI: portOf(reserved.ui), S3: portOf(reserved.s3)}, last), failures: make(chan error, 3)}
 	database, err := openDatabase(child.DataDir)
 	if err != nil {
 		return nil, err
@@ -253,10 +253,6 @@ func listenPreferred(ctx context.Context, wanted, recorded int) (net.Listener, e
 func listenOn(ctx context.Context, port int) (net.Listener, error) {
 	var config net.ListenConfig
 	return config.Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(port)))
-}
-
-func (r *reservation) clientPorts() local.Ports {
-	return local.Ports{Temporal: portOf(r.temporal), UI: portOf(r.ui), S3: portOf(r.s3)}
 }
 
 func portOf(l net.Listener) int {

@@ -76,12 +76,33 @@ func TestFlags_Check(t *testing.T) {
 		"context name":      {"--context", dir + "=a b"},
 		"another context x": {"--context", dir + "=x", "--context", dir + "=x"},
 		"DIR=NAME":          {"--context", dir + "=.hidden"},
+		"name of a source":  {"--base", "source:../x"},
 	} {
 		require.ErrorContains(t, parse(t, args...).Check(), want)
 	}
 	require.NoError(t, parse(t, "--base", dir, "--context", dir+"=a").Check())
 	_, err := parse(t, "--base", dir).Upload(t.Context(), &cli.Connection{CLI: &cli.CLI{}})
 	require.ErrorContains(t, err, "--bucket")
+}
+
+// A source of the workers is no directory of this machine: nothing is sent.
+func TestFlags_source(t *testing.T) {
+	t.Parallel()
+	f := parse(t, "--base", "source:site")
+	require.NoError(t, f.Check())
+	require.True(t, f.HasBase())
+	require.Empty(t, f.Directory())
+	m, err := f.Upload(t.Context(), &cli.Connection{CLI: &cli.CLI{}})
+	require.NoError(t, err)
+	require.Equal(t, artifact.Material{Base: "source:site"}, m)
+	for want, args := range map[string][]string{"": {"--base", "source:site"}, "--base": {"--base", "site"}, "--context": {"--context", "site"}, "--image": {"--image", "x"}} {
+		var f Flags
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.Add(set)
+		f.AddImages(set)
+		require.NoError(t, set.Parse(args))
+		require.Equal(t, want, f.Fixed())
+	}
 }
 
 func TestUpload_limit(t *testing.T) {

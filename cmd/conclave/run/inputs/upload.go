@@ -194,7 +194,7 @@ type Flags struct {
 
 // Add adds the flags to a command.
 func (f *Flags) Add(set *pflag.FlagSet) {
-	set.StringVar(&f.base, "base", "", "start every step with the files of `DIR`, without ignored files and secrets")
+	set.StringVar(&f.base, "base", "", "start every step with the files of `DIR`, without ignored files and secrets; source:NAME: with those that a source of the worker has at the start")
 	set.StringArrayVar(&f.context, "context", nil, "show the files of `DIR[=NAME]` read-only as context/NAME/ (default: the name of DIR); repeatable")
 	set.BoolVar(&f.secrets, "include-secrets", false, "with --base and --context: include .env, private keys and other files with secrets")
 }
@@ -204,9 +204,29 @@ func (f *Flags) AddImages(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.images, "image", nil, "show the picture `FILE` with the question; repeatable, up to 20")
 }
 
-// Directory returns the absolute path of --base, or "" without the flag.
+// HasBase reports whether --base is given.
+func (f *Flags) HasBase() bool { return f.base != "" }
+
+// Source returns the name of the worker's source that --base names, if it names one.
+func (f *Flags) Source() (name string, ok bool) { return artifact.Material{Base: f.base}.Source() }
+
+// Fixed returns the flag that names files of this machine, or "".
+func (f *Flags) Fixed() string {
+	_, source := f.Source()
+	switch {
+	case f.base != "" && !source:
+		return "--base"
+	case len(f.context) > 0:
+		return "--context"
+	case len(f.images) > 0:
+		return "--image"
+	}
+	return ""
+}
+
+// Directory returns the absolute path of --base, or "" without the flag or if it names a source.
 func (f *Flags) Directory() string {
-	if f.base == "" {
+	if _, source := f.Source(); source || f.base == "" {
 		return ""
 	}
 	dir, err := filepath.Abs(f.base)
@@ -231,7 +251,11 @@ func (f *Flags) Check() error {
 // listSources returns the directories. The base has an empty name.
 func (f *Flags) listSources() ([]source, error) {
 	var sources []source
-	if f.base != "" {
+	name, named := f.Source()
+	switch {
+	case named && artifact.CheckContextName(name) != nil:
+		return nil, fmt.Errorf("--base %s: it is not the name of a source; name one of the worker's configuration, or a directory as ./%[1]s", f.base)
+	case f.base != "" && !named:
 		sources = append(sources, source{dir: f.base})
 	}
 	names := map[string]bool{}
@@ -273,7 +297,7 @@ func CheckDirectory(dir string) error {
 
 // Upload stores the directories in the connected store and returns their references.
 func (f *Flags) Upload(ctx context.Context, conn *cli.Connection) (artifact.Material, error) {
-	if conn.Store == nil && (f.base != "" || len(f.context) > 0 || len(f.images) > 0) {
+	if conn.Store == nil && (f.Directory() != "" || len(f.context) > 0 || len(f.images) > 0) {
 		return artifact.Material{}, fmt.Errorf("--base, --context and --image need the bucket of the cluster's sessions: name it with --bucket (and --prefix)")
 	}
 	return f.Store(ctx, conn.CLI, conn.Store)
@@ -284,6 +308,9 @@ func (f *Flags) Store(ctx context.Context, c *cli.CLI, store artifact.Store) (m 
 	sources, err := f.listSources()
 	if err != nil {
 		return m, err
+	}
+	if _, named := f.Source(); named {
+		m.Base = f.base
 	}
 	for _, s := range sources {
 		done, err := Upload(ctx, c, store, s.dir, f.secrets)

@@ -187,11 +187,7 @@ func Open(ctx context.Context, conn *cli.Connection, session, label string) (*An
 
 // Paths returns the paths of the answer's files.
 func (f *Answer) Paths() []string {
-	var paths []string
-	for _, file := range f.Files.Files {
-		paths = append(paths, file.Path)
-	}
-	return paths
+	return text.Each(f.Files.Files, func(file artifact.File) string { return file.Path })
 }
 
 // Patch returns the answer's changes as a patch for git apply, and their statistics.
@@ -334,10 +330,7 @@ func listPaths(m artifact.Manifest) string {
 	if len(m.Files) == 0 {
 		return "none"
 	}
-	paths := make([]string, 0, len(m.Files))
-	for _, f := range m.Files {
-		paths = append(paths, quotePath(f.Path))
-	}
+	paths := text.Each(m.Files, func(f artifact.File) string { return quotePath(f.Path) })
 	return text.Truncate(strings.Join(paths, ", "), 400)
 }
 

@@ -2,6 +2,7 @@ package teams
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +16,9 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/engine/approval"
 	"conclave/engine/config"
+	"conclave/engine/llm"
 	"conclave/engine/text"
 	"conclave/worker"
 )
@@ -24,14 +27,15 @@ import (
 func Command(c *cli.CLI) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Write and check team configurations: init, validate, trust, import, schema, criteria",
+		Short: "Write and check team configurations: init, validate, trust, import, schema, criteria, approvals",
 		Long: "Write a commented starter file, check team files, trust one, import one from MassGen, print the JSON Schema of team " +
-			"configurations, or list the built-in evaluation criteria.",
+			"configurations, list the built-in evaluation criteria, or try a rule for tool calls.",
 		Example: `  conclave config init
   conclave config validate conclave.yaml
   conclave config trust conclave.yaml
   conclave config import massgen.yaml > conclave.yaml
   conclave config schema > conclave.schema.json
+  conclave config approvals conclave.yaml --try 'git push'
   conclave config criteria`,
 		RunE: cli.Group,
 	}
@@ -53,6 +57,7 @@ func Command(c *cli.CLI) *cobra.Command {
 		importCommand(c),
 		schemaCommand(c),
 		criteriaCommand(c),
+		approvalsCommand(c),
 	)
 	return cmd
 }
@@ -75,6 +80,82 @@ func schemaCommand(c *cli.CLI) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&pipeline, "pipeline", false, "print the schema of pipelines")
 	return cmd
+}
+
+func approvalsCommand(c *cli.CLI) *cobra.Command {
+	var command, tool, arguments string
+	readOnly := false
+	cmd := &cobra.Command{
+		Use:   "approvals FILE",
+		Short: "Say which rule of approvals decides about a call",
+		Long: "Say what the approvals in a team or worker configuration make of a command or another tool call, and which rule\n" +
+			"decides. Nothing is run.",
+		Example: `  conclave config approvals conclave.yaml --try 'git push origin main'
+  conclave config approvals worker.yaml --tool mcp__github__create_issue --args '{"title": "x"}'`,
+		Args: cli.Arguments("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			call := approval.Call{Tool: tool, Arguments: arguments, ReadOnly: readOnly}
+			switch {
+			case (command == "") == (tool == ""):
+				return errors.New("give either --try COMMAND, or --tool NAME with --args JSON")
+			case command != "":
+				encoded, _ := json.Marshal(map[string]string{"command": command}) // a text
+				call = approval.Call{Tool: llm.RunCommand, Arguments: string(encoded)}
+			case !json.Valid([]byte(arguments)):
+				return errors.New(`--args is not JSON: give an object such as {"path": "a.md"}`)
+			}
+			return tryRules(c, args[0], call)
+		},
+	}
+	cmd.Flags().StringVar(&command, "try", "", "a `COMMAND` of run_command")
+	cmd.Flags().StringVar(&tool, "tool", "", "the `NAME` of a tool")
+	cmd.Flags().StringVar(&arguments, "args", "{}", "the arguments of --tool, as `JSON`")
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "the server marks --tool read-only")
+	return cmd
+}
+
+// tryRules prints the decision of the rules of a file about a call.
+func tryRules(c *cli.CLI, file string, call approval.Call) error {
+	t, data, err := validateFile(file)
+	if err != nil {
+		return err
+	}
+	gate := approval.NewGate(nil, t.Orchestrator.Approvals, false)
+	if worker.RecognizeSettings(data) {
+		s, err := worker.LoadSettings(file)
+		if err != nil {
+			return err
+		}
+		gate = approval.NewGate(s.Approvals, nil, s.Sandbox.Level == "off")
+	}
+	d := gate.Decide(call)
+	if c.Scripted() {
+		return c.PrintJSON(d)
+	}
+	line := fmt.Sprintf("%s: %s", d.Do, d.Place)
+	if d.Rule != nil && d.Rule.Reason != "" {
+		line += " (" + d.Rule.Reason + ")"
+	}
+	if d.Command != "" {
+		line += ", for the command " + d.Command
+	}
+	if d.Unclear {
+		line += "; a word in it that names a program is not literal, so the strictest rule holds"
+	}
+	_, err = fmt.Fprintln(c.Stdout, text.Terminal(line))
+	return err
+}
+
+// idleRules returns a sentence for each rule of a file that can never fit.
+func idleRules(file string, data []byte, t config.Team) []string {
+	if !worker.RecognizeSettings(data) {
+		return t.IdleRules()
+	}
+	s, err := worker.LoadSettings(file)
+	if err != nil {
+		return nil
+	}
+	return approval.Idle("approvals", s.Approvals, nil, nil)
 }
 
 // Checked is the result of checking a file.
@@ -125,7 +206,12 @@ func validateFiles(c *cli.CLI, files []string) error {
 				c.Infof("note: %s would %s", file, p)
 			}
 			noteNames(c, file, checked)
-			noteIdle(c, file, checked)
+			for _, key := range checked.Idle() {
+				c.Infof("note: %s sets orchestrator.coordination.%s, which has no effect without round_evaluator_before_checklist and orchestrator_managed_round_evaluator", file, key)
+			}
+			for _, idle := range idleRules(file, data, checked) {
+				c.Infof("warning: %s: %s", file, idle)
+			}
 			if s := checked.AnswerSchema; s != nil && len(s.Unchecked) > 0 {
 				c.Infof("note: %s has in its answer_schema, for models to see, what is not checked: %s", file, strings.Join(s.Unchecked, ", "))
 			}
@@ -180,12 +266,6 @@ func noteNames(c *cli.CLI, file string, t config.Team) {
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) > 0 {
 		c.Infof("note: %s names %s, which the file of --worker-config has to define", file, strings.Join(names, ", "))
-	}
-}
-
-func noteIdle(c *cli.CLI, file string, t config.Team) {
-	for _, key := range t.Idle() {
-		c.Infof("note: %s sets orchestrator.coordination.%s, which has no effect without round_evaluator_before_checklist and orchestrator_managed_round_evaluator", file, key)
 	}
 }
 
@@ -250,10 +330,7 @@ func listPresets(c *cli.CLI) error {
 func printPreset(c *cli.CLI, name string) error {
 	p, ok := config.PresetNamed(name)
 	if !ok {
-		var names []string
-		for _, p := range config.Presets() {
-			names = append(names, p.Name)
-		}
+		names := text.Each(config.Presets(), func(p config.Preset) string { return p.Name })
 		hint := ""
 		if near, ok := text.Nearest(name, names); ok {
 			hint = "did you mean " + near + "? "

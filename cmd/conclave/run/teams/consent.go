@@ -269,10 +269,7 @@ func RememberTrust(f TrustedFile) (record string, err error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := json.Marshal(note{File: f.resolvedPath(), Trusted: time.Now().UTC().Truncate(time.Second)})
-	if err != nil {
-		return "", fmt.Errorf("remember that %s is trusted: %w", f.Name, err)
-	}
+	data, _ := json.Marshal(note{File: f.resolvedPath(), Trusted: time.Now().UTC().Truncate(time.Second)}) // a note always has a JSON form
 	record = filepath.Join(dir, f.Hash())
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = os.WriteFile(record, append(data, '\n'), 0o600)

@@ -111,9 +111,7 @@ func commandLine(s config.MCPServer) string {
 		words = append(words, name+"="+value)
 	}
 	words = append(words, quoteWord(s.Command))
-	for _, arg := range s.Args {
-		words = append(words, quoteWord(arg))
-	}
+	words = append(words, text.Each(s.Args, quoteWord)...)
 	return strings.Join(words, " ")
 }
 

@@ -104,10 +104,7 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 	if err := w.FindKeys(c, OfKinds(kinds)); err != nil {
 		return err
 	}
-	var found []string
-	for _, s := range w.Reachable(ctx) {
-		found = append(found, s.Kind)
-	}
+	found := text.Each(w.Reachable(ctx), func(s Reachable) string { return s.Kind })
 	options := append(slices.Clone(found), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(found, k) })...)
 	chosen, err := askChoice(c, "Services and local servers, first those whose key is set or that answer:", options, cmp.Or(strings.Join(found, ","), config.OpenAI), false)
 	for _, kind := range chosen {
@@ -123,9 +120,7 @@ func (o *starterOptions) askAll(ctx context.Context, c *cli.CLI) error {
 			names = append(names, l.ID)
 		}
 		named, err = askChoice(c, "Models of "+kind+":", names, "", true)
-		for _, name := range named {
-			c.Models = append(c.Models, kind+":"+name)
-		}
+		c.Models = append(c.Models, text.Each(named, func(name string) string { return kind + ":" + name })...)
 	}
 	for err == nil && len(c.Models) == 1 && (c.Agents < 1 || c.Agents > config.MaxAgents) {
 		var answer string

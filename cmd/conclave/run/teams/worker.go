@@ -103,6 +103,10 @@ func baseConfig(conn *cli.Connection) worker.Config {
 		cfg.Scratch = filepath.Join(conn.Target.DataDir, "scratch")
 		cfg.Cache = filepath.Join(conn.Target.DataDir, "cache")
 		cfg.Roster, cfg.HeartbeatTimeout = local.Workers(conn.Target.DataDir), localHeartbeatTimeout
+		cfg.Pages = func() string {
+			pages, _ := local.FindPages(conn.Target.DataDir)
+			return pages.Address
+		}
 	}
 	return cfg
 }

@@ -99,9 +99,7 @@ func answersOf(ctx context.Context, s *record.Session, c *cutter, contents conte
 		for _, f := range a.Files {
 			one.Files = append(one.Files, fileOf(ctx, of, f, c, contents, shown))
 		}
-		for _, name := range a.Removed {
-			one.Removed = append(one.Removed, cleanLine(name))
-		}
+		one.Removed = append(one.Removed, text.Each(a.Removed, cleanLine)...)
 		list = append(list, one)
 	}
 	return list

@@ -37,6 +37,8 @@ type action struct {
 	To                []*record.Agent
 	Teams             []string // to choose from
 	Change            string   // hash of the change that was shown
+	Question          string   // ID of the question that is answered
+	Option            int      // the option that is the answer; 0 for none
 	Main, Harmful     bool
 }
 
@@ -129,6 +131,9 @@ func (v *view) waitNow() wait {
 			since = e.Time
 		}
 	}
+	if open := v.State.Questions; len(open) > 0 && v.State.Parked == nil && !v.State.Paused {
+		return wait{workflows.Waiting, "It waits for you", cleanLine(open[0].Agent + " asks: " + open[0].Text), open[0].Since}
+	}
 	why, _, _ := strings.Cut(describeProgress(v.Session), ".")
 	if len(v.Activity) == 0 {
 		why = describeProgress(v.Session)
@@ -136,8 +141,42 @@ func (v *view) waitNow() wait {
 	return waitFor(v.State.Parked, v.State.Paused, why, since)
 }
 
+// answerActions returns the answers to the open questions that the page shows whole, the first question first.
+func (v *view) answerActions() (all []action) {
+	if v.Live == nil || v.Live.Token == "" || !v.Running() {
+		return nil
+	}
+	for _, q := range v.State.Questions {
+		add := func(verb, name string) *action {
+			all = append(all, action{
+				Path: v.Live.Base + "/" + verb, Token: v.Live.Token, Verb: verb, Name: name, Question: q.QuestionID,
+				Command: commandLine(v.Live, verb, v.ID, q.QuestionID),
+			})
+			return &all[len(all)-1]
+		}
+		switch {
+		case q.Path != "": // a person approves only a call that is shown whole
+			continue
+		case q.QuestionKind == coordination.AskApproval:
+			add(workflows.ApproveSignal, "Approve").Main = true
+			add("deny", "Deny").Harmful = true
+			continue
+		}
+		for i, o := range q.Options {
+			add(workflows.ReplySignal, cleanLine(o)).Option = i + 1
+		}
+		if q.QuestionKind == coordination.AskQuestion {
+			reply := add(workflows.ReplySignal, "Reply")
+			reply.Hint, reply.Main = "Your reply to "+q.Agent, true
+		}
+	}
+	return all
+}
+
 // Actions returns the requests that the session takes in its state.
-func (v *view) Actions() []action {
+func (v *view) Actions() []action { return append(v.answerActions(), v.steerActions()...) }
+
+func (v *view) steerActions() []action {
 	s := steering{ID: v.ID, Running: v.Running(), Paused: v.State.Paused, To: v.Agents}
 	if v.Running() && v.HasFailed() || v.CanRetry() {
 		s.Retry = "Retry the failed steps"

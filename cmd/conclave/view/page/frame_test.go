@@ -1,6 +1,7 @@
 package page
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,37 @@ func TestDraw_parked(t *testing.T) {
 	for _, command := range []string{"retry 001", "say 001 TEXT", "pause 001", "finish 001", "cancel 001"} {
 		require.Contains(t, html, "<code>conclave "+command+"</code>", "every action shows its command line")
 	}
+}
+
+// A session that waits for a person shows the question first, whole or without a button, and takes the answer.
+func TestDraw_question(t *testing.T) {
+	t.Parallel()
+	draw := func(live Live, open ...coordination.Question) string {
+		p := stage.NewRecord(t, "Why?", coordination.Config{Agents: stage.Three})
+		s := sessionOf(t, p)
+		s.State.Questions = open
+		live.Base = "/sessions/s1"
+		html, err := Draw(t.Context(), s, live, stage.Began.Add(time.Hour), NewCanvas()).Page("e.1", "", false)
+		require.NoError(t, err)
+		return string(html)
+	}
+	asks := coordination.Question{QuestionID: "q1", QuestionKind: coordination.AskQuestion, Agent: "agent_a", Text: "Which <b>?\u202e", Options: []string{"this", "that"}, Since: stage.Began}
+	html := draw(Live{Token: "t"}, asks)
+	require.Contains(t, visible(html), "waiting It waits for you agent_a asks: Which &lt;b&gt;?")
+	require.NotContains(t, html, "Which <b>")
+	require.NotContains(t, html, "\u202e")
+	require.Contains(t, html, `<input type="hidden" name="question" value="q1"><input type="hidden" name="option" value="2">`)
+	require.Contains(t, html, `<input id="text-replyq1" name="text" required`)
+	require.Less(t, strings.Index(html, ">this</button>"), strings.Index(html, ">Pause</button>"), "the answers come first")
+
+	may := coordination.Question{QuestionID: "q2", QuestionKind: coordination.AskApproval, Agent: "agent_a", Text: "May it run?", Tool: "send", Arguments: `{"to": "<ann>"}`, Since: stage.Began}
+	html = draw(Live{Token: "t"}, may)
+	require.Contains(t, html, `<pre>{&#34;to&#34;: &#34;&lt;ann&gt;&#34;}</pre>`)
+	require.Contains(t, html, `action="/sessions/s1/approve"`)
+	require.Contains(t, html, `action="/sessions/s1/deny"`)
+	require.NotContains(t, draw(Live{}, may), "/approve", "a reader who may change nothing")
+	may.Arguments, may.Path = "", "questions/q2.json"
+	require.NotContains(t, draw(Live{Token: "t"}, may), "/approve", "nobody approves a call that is not shown whole")
 }
 
 // Deciding and cancelling ask first, and say what would win.

@@ -272,10 +272,7 @@ func DrawScenario(run ScenarioRun, live Live, now time.Time, canvas *Canvas) (Dr
 	j := &journey{runView: runView{ScenarioRun: run, ID: runID(run.Run), Took: runTime(run.Run, now), Cost: costOfRun(run.Run)}, Live: &live, Now: now, Activity: live.Running}
 	p := painter{Canvas: canvas}
 	for _, s := range run.Steps {
-		described, err := json.Marshal(s)
-		if err != nil {
-			return Drawn{}, fmt.Errorf("draw step %s: %w", s.ID, err)
-		}
+		described, _ := json.Marshal(s) // a step always has a JSON form
 		step := func() any {
 			c := &cutter{limit: maxLive, images: 4 << 20}
 			return c.scenarioStep(run, s)

@@ -185,6 +185,8 @@ func howDecided(s *record.Session) string {
 		return "parked"
 	case s.Running() && st.Paused:
 		return "paused"
+	case s.Running() && len(st.Questions) > 0:
+		return "waiting"
 	case s.Running():
 		return "running"
 	case st.Winner == "":

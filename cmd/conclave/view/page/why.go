@@ -22,7 +22,9 @@ func explainOutcome(s *record.Session) []string {
 	w.tellDecision()
 	if !s.Running() {
 		w.tellTie()
-		w.tellPresenter()
+		if f := w.s.State.Final; f != nil && f.Label != "" && w.final != nil && f.Label != w.final.Answer.Label {
+			w.addSentence("%s then presented it as %s.", f.Agent, f.Label)
+		}
 	}
 	return w.sentences
 }
@@ -79,12 +81,6 @@ func (w *why) tellDecision() {
 		w.addSentence("%s is the final answer: this team does not vote, its presenter joins the work.", winner)
 	default:
 		w.addSentence("%s was taken by force: %s. It had the fresh votes of %s at that moment.", winner, forcedBy(st.Status), votes)
-	}
-}
-
-func (w *why) tellPresenter() {
-	if f := w.s.State.Final; f != nil && f.Label != "" && w.final != nil && f.Label != w.final.Answer.Label {
-		w.addSentence("%s then presented it as %s.", f.Agent, f.Label)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"conclave/activities"
@@ -59,9 +60,18 @@ func (h *Handler) steerRun(w http.ResponseWriter, r *http.Request) {
 	if verb := r.PathValue("verb"); verb == "apply" && run.Kind == record.Sessions {
 		said, err = h.applyChange(r.Context(), run, access.From(r.Context()), r.PostForm.Get("change"))
 	} else {
-		said, err = runs.Steer(r.Context(), h.conn, h.Kinds, run.ID, runs.Request{Verb: verb, Agent: r.PostForm.Get("agent"), Text: r.PostForm.Get("text")})
+		said, err = runs.Steer(r.Context(), h.conn, h.Kinds, run.ID, runs.Request{
+			Verb: verb, Agent: r.PostForm.Get("agent"), Text: r.PostForm.Get("text"),
+			Question: r.PostForm.Get("question"), Option: optionOf(r), By: access.From(r.Context()).Name,
+		})
 	}
 	h.redirect(w, r, run.Page(), said, err)
+}
+
+// optionOf returns the option of a question that a form chooses; 0 for none.
+func optionOf(r *http.Request) int {
+	n, _ := strconv.Atoi(r.PostForm.Get("option")) // a form without one
+	return n
 }
 
 // redirect redirects to a page that shows the outcome of a request.

@@ -251,10 +251,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		parts, now, changed, ended := f.newerParts(version)
 		message := ": still here\n\n"
 		if len(parts) > 0 {
-			data, err := json.Marshal(parts)
-			if err != nil {
-				return
-			}
+			data, _ := json.Marshal(parts) // parts always have a JSON form
 			message = "id: " + f.versionID(now) + "\ndata: " + string(data) + "\n\n"
 		}
 		version = now
@@ -328,14 +325,10 @@ func (h *Handler) serveFile(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	} else {
-		markAttachment(w, path.Base(each.Path))
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+strings.Map(quotableRune, path.Base(each.Path))+`"`)
 	}
 	_, _ = w.Write(data)
-}
-
-func markAttachment(w http.ResponseWriter, name string) {
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Disposition", `attachment; filename="`+strings.Map(quotableRune, name)+`"`)
 }
 
 // quotableRune replaces characters that a quoted header value cannot contain.
