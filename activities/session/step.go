@@ -19,6 +19,7 @@ import (
 	"conclave/engine/loop"
 	team "conclave/engine/session"
 	"conclave/engine/step"
+	"conclave/engine/text"
 )
 
 // RunStep runs one step of an agent, or returns the result of its commit. An error is either final,
@@ -397,7 +398,7 @@ func (a *Activities) questionOf(agent string, call loop.AwaitedCall) artifact.Qu
 		q.Options = append(q.Options, clean(o))
 	}
 	if call.Name != loop.AskPerson {
-		q.Tool, q.Arguments = call.Name, clean(call.Arguments)
+		q.Tool, q.Arguments = call.Name, text.EscapeHidden(clean(call.Arguments)) // what is approved is what is shown
 	}
 	return q
 }

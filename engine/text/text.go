@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -109,6 +110,24 @@ func Terminal(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// EscapeHidden returns JSON in which characters that are not seen, such as controls and marks that reorder text,
+// are escaped. Its values are the same.
+func EscapeHidden(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsPrint(r) || r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // Markdown returns s on one line without control characters. It escapes the characters that

@@ -1,6 +1,7 @@
 package text_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode"
@@ -158,4 +159,15 @@ func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KB", 1536: "1.5 KB", 5 << 20: "5.0 MB", 3 << 30: "3.0 GB"} {
 		require.Equal(t, want, text.Size(n))
 	}
+}
+
+func TestEscapeHidden(t *testing.T) {
+	t.Parallel()
+	hidden := "{\"a\": \"é 1\u202e2\u200b3\x1b[2K\U000e0041\"}\n"
+	shown := text.EscapeHidden(hidden)
+	require.Equal(t, "{\"a\": \"é 1\\u202e2\\u200b3\\u001b[2K\\udb40\\udc41\"}\n", shown)
+	var was, is map[string]string
+	require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(hidden, "\x1b", "\\u001b")), &was))
+	require.NoError(t, json.Unmarshal([]byte(shown), &is))
+	require.Equal(t, was, is)
 }

@@ -28,6 +28,9 @@ type keyboard struct {
 	message []byte // text of a message or a reply that is being typed
 	asked   []Question
 	help    bool
+
+	call Request  // the approval that Enter sends
+	of   Question // the call that is shown for it
 }
 
 // entry is typed input.
@@ -38,6 +41,7 @@ const (
 	messageEntry              // a message to the agents
 	replyEntry                // a reply to a question
 	finishEntry               // whether to decide now
+	callEntry                 // whether to allow the call that is shown
 )
 
 // listenToKeys steers the run by the keys of a person who sees its block, until stop is called.
@@ -148,11 +152,18 @@ func (k *keyboard) take(typed string) (r Request) {
 			r.Verb = workflows.FinishSignal
 		}
 		return r
+	case k.entry == callEntry:
+		if k.entry = keyEntry; strings.Trim(typed, "\r\n") == "" {
+			r = k.call
+		}
+		return r
 	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskApproval && strings.HasPrefix(typed, "r"):
 		k.entry, k.message = replyEntry, nil
 		return k.takeText(typed[1:])
 	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskQuestion && (typed == "a" || typed == "d"):
-		return Request{Verb: map[string]string{"a": workflows.ApproveSignal, "d": denyVerb}[typed], Question: k.asked[0].QuestionID}
+		k.entry, k.of = callEntry, k.asked[0]
+		k.call = Request{Verb: map[string]string{"a": workflows.ApproveSignal, "d": denyVerb}[typed], Question: k.of.QuestionID}
+		return r
 	case strings.HasPrefix(typed, "s"):
 		k.entry, k.message = messageEntry, nil
 		return k.takeText(typed[1:])
@@ -227,6 +238,8 @@ func (k *keyboard) promptLines() []string {
 			choice = "for " + k.last.State.Leader
 		}
 		return []string{"  decide now, " + choice + "? Running steps are ended. [y/N] "}
+	case k.entry == callEntry:
+		return k.callLines(width)
 	case k.help:
 		return strings.Split("  "+strings.ReplaceAll(ansi.Wordwrap(keyHelp, width-4, ""), "\n", "\n  "), "\n")
 	case len(k.asked) > 0 && k.asked[0].QuestionKind == coordination.AskQuestion:
@@ -235,4 +248,18 @@ func (k *keyboard) promptLines() []string {
 		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press a to approve the call of " + cli.Line(k.asked[0].Tool) + ", d to deny it"}
 	}
 	return nil
+}
+
+// callLines shows a call whole before Enter allows or denies it.
+func (k *keyboard) callLines(width int) []string {
+	if k.of.Path != "" && k.call.Verb == workflows.ApproveSignal {
+		k.entry = keyEntry
+		return []string{"  the call is too long for this screen: look at it with `conclave inbox --full`, then approve it there"}
+	}
+	shown := cli.Line(k.of.Agent) + " asks to call " + cli.Line(k.of.Tool) + " with " + cli.Line(k.of.Arguments)
+	does := "allows"
+	if k.call.Verb == denyVerb {
+		does = "refuses"
+	}
+	return append(strings.Split("  "+strings.ReplaceAll(ansi.Wrap(shown, width-4, ""), "\n", "\n  "), "\n"), "  Enter "+does+" this call, any other key leaves it open")
 }

@@ -129,6 +129,41 @@ func TestKeyboard(t *testing.T) {
 	require.Equal(t, workflows.ResumeSignal, paused.take("p").Verb)
 }
 
+// A call is allowed only after it was shown whole, by Enter, and as it was shown.
+func TestKeyboard_approvals(t *testing.T) {
+	t.Parallel()
+	call := func(id, arguments string) Question {
+		return Question{Question: coordination.Question{
+			QuestionID: id, QuestionKind: coordination.AskApproval, Agent: "agent_a", Tool: "run_command", Arguments: arguments, Text: "May this call of run_command run?",
+		}}
+	}
+	command := `{"command": "git push origin main --force-with-lease ` + "\x1b[2K\u202e" + `# harmless"}`
+	k := &keyboard{asked: []Question{call("q1", command)}}
+	require.Empty(t, k.take("a").Verb)
+	shown := k.callLines(40)
+	require.Equal(t, "agent_a asks to call run_command with {\"command\": \"git push origin main --force-with-lease # harmless\"}", strings.Join(strings.Fields(strings.Join(shown[:len(shown)-1], " ")), " "))
+	require.Equal(t, "  Enter allows this call, any other key leaves it open", shown[len(shown)-1])
+	for _, line := range shown[:len(shown)-1] {
+		require.LessOrEqual(t, len(line), 40)
+	}
+	k.asked = []Question{call("q2", `{"command": "rm -r /"}`)} // another one comes while the person reads
+	require.Equal(t, Request{Verb: workflows.ApproveSignal, Question: "q1"}, k.take("\r"))
+	for _, other := range []string{"y", "\x1b", "a", "git push\n"} {
+		require.Empty(t, k.take("a").Verb)
+		require.Empty(t, k.take(other).Verb, other)
+		require.Equal(t, keyEntry, k.entry, other)
+	}
+	require.Empty(t, k.take("d").Verb)
+	require.Equal(t, Request{Verb: denyVerb, Question: "q2"}, k.take("\n"))
+
+	long := call("q3", `{"command": "…"}`)
+	long.Path = "sessions/s1/questions/q3.json"
+	k.asked = []Question{long}
+	require.Empty(t, k.take("a").Verb)
+	require.Contains(t, k.callLines(80)[0], "conclave inbox --full")
+	require.Empty(t, k.take("\r").Verb, "what is not shown is not allowed")
+}
+
 func TestFollow_opensThePage(t *testing.T) {
 	browser := filepath.Join(t.TempDir(), "browser")
 	require.NoError(t, os.WriteFile(browser, []byte("#!/bin/sh\necho \"$1\" > \"$0.new\" && mv \"$0.new\" \"$0.seen\"\n"), 0o755))
