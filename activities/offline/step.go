@@ -31,7 +31,16 @@ func (m *model) playStep(req llm.Request) llm.Message {
 			return llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{newCall(d.tool, map[string]string{"step_name": d.to})}}
 		}
 	}
-	return llm.Message{Role: llm.Assistant, Content: m.stepText(req)}
+	message := llm.Message{Role: llm.Assistant, Content: m.stepText(req)}
+	for _, t := range req.Tools {
+		if t.Name != "submit_output" {
+			continue
+		}
+		if form, err := llm.ReadDataSchema(t.Parameters); err == nil {
+			message.ToolCalls = []llm.ToolCall{{Name: t.Name, Arguments: string(form.Example(m.first))}}
+		}
+	}
+	return message
 }
 
 func readDirectives(req llm.Request) []directive {

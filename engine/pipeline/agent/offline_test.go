@@ -72,3 +72,15 @@ func TestOffline_endsWithText(t *testing.T) {
 		})
 	}
 }
+
+func TestOffline_handsInAnOutput(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{verdict, `{"type":"array","items":{"type":"integer"}}`} {
+		rules := newRules(task{Kind: pipeline.Agent, Request: "Ship?", Output: schema(t, form), Most: 5})
+		reply, err := offline.New("writer").Generate(t.Context(), llm.Request{Messages: rules.task.openingMessages(), Tools: rules.Offer()})
+		require.NoError(t, err)
+		ruling := rules.Judge(reply.Message)
+		require.NotNil(t, ruling.Action, "%v %v", reply.Message.ToolCalls, ruling.Results)
+		require.Equal(t, kindCompleted, ruling.Action.Kind)
+	}
+}
