@@ -77,7 +77,7 @@ type Requests interface {
 // ExplainOffline returns the note on a run that asks no model server, and the name of its models in sentences.
 func (r Run) ExplainOffline() (note, models string) {
 	switch {
-	case Memo(r.Memo, workflows.MemoRecorded, false):
+	case r.Recorded:
 		return teams.RecordedNote, "recorded answers"
 	case r.Offline:
 		return r.Kind.OfflineNote, "offline models"
@@ -95,6 +95,7 @@ type Run struct {
 	Status   string // a documented status, or running
 	Pipeline string // workflow ID of the pipeline run of which a session is a step
 	Offline  bool
+	Recorded bool // its answers are recorded ones; then it is offline, too
 	Started  time.Time
 	Closed   time.Time // zero while it runs
 	Memo     *commonpb.Memo
@@ -321,6 +322,7 @@ func runOf(kind *Kind, info *workflowpb.WorkflowExecutionInfo) Run {
 		Query:     Memo(info.GetMemo(), workflows.MemoQuery, ""),
 		Pipeline:  info.GetParentExecution().GetWorkflowId(),
 		Offline:   Memo(info.GetMemo(), workflows.MemoOffline, false),
+		Recorded:  Memo(info.GetMemo(), workflows.MemoRecorded, false),
 		Status:    StatusOf(kind.Failed, info.GetStatus(), info.GetMemo()),
 		Started:   info.GetStartTime().AsTime().Truncate(time.Millisecond),
 		Continues: Memo(info.GetMemo(), workflows.MemoContinues, ""),

@@ -52,6 +52,7 @@ type Order struct {
 // Run returns the run that the order starts.
 func (o Order) Run() Run {
 	run := Run{Kind: o.Kind, ID: o.ID, Slug: o.Slug, Workflow: o.ID, Query: o.Query, Status: workflows.Running, Offline: o.Offline, Started: time.Now(), taskQueue: o.Queue}
+	run.Recorded = o.Memo[workflows.MemoRecorded] == true
 	if o.Slug != "" {
 		run.Workflow = run.Stored().WorkflowID()
 	}
@@ -105,11 +106,8 @@ func Start(ctx context.Context, conn *cli.Connection, o Order) error {
 	case err != nil:
 		return fmt.Errorf("start %s %s: %w", run, conn.Target, err)
 	}
-	switch {
-	case o.Memo[workflows.MemoRecorded] == true:
-		conn.Infof("%s", teams.RecordedNote)
-	case o.Offline:
-		conn.Infof("%s", o.Kind.OfflineNote)
+	if note, _ := run.ExplainOffline(); note != "" {
+		conn.Infof("%s", note)
 	}
 	if conn.Scripted() {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"conclave/activities"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/local"
+	"conclave/cmd/conclave/run/teams"
 	"conclave/cmd/conclave/test/stage"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
@@ -41,8 +42,13 @@ func TestStart(t *testing.T) {
 		says     []string
 		isSilent bool
 	}{
-		"on a cluster":  {func(*Order, *cli.Connection) {}, []string{"session s1 at h:7233 in the namespace default\n", "team of two\n"}, false},
-		"offline":       {func(o *Order, _ *cli.Connection) { o.Offline = true }, []string{"offline: nothing is asked"}, false},
+		"on a cluster": {func(*Order, *cli.Connection) {}, []string{"session s1 at h:7233 in the namespace default\n", "team of two\n"}, false},
+		"offline":      {func(o *Order, _ *cli.Connection) { o.Offline = true }, []string{"offline: nothing is asked"}, false},
+		"recorded answers": {func(o *Order, _ *cli.Connection) {
+			o.Offline, o.Memo = true, map[string]any{workflows.MemoRecorded: true}
+			note, models := o.Run().ExplainOffline()
+			require.Equal(t, []string{teams.RecordedNote, "recorded answers"}, []string{note, models}, "also after its start")
+		}, []string{teams.RecordedNote + "\n"}, false},
 		"with pages":    {func(_ *Order, c *cli.Connection) { c.Pages = "http://127.0.0.1:1" }, []string{"its page: http://127.0.0.1:1/sessions/s1"}, false},
 		"for a program": {func(_ *Order, c *cli.Connection) { c.JSON = true }, nil, true},
 		"on a local stack": {func(_ *Order, c *cli.Connection) {

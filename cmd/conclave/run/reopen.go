@@ -62,6 +62,9 @@ func reopenRun(ctx context.Context, conn *cli.Connection, run Run, u Update) err
 		Kind: run.Kind, ID: run.ID, Slug: run.Slug, Query: run.Query, Input: input, Offline: run.Offline, Continues: run.Continues,
 		Memo: map[string]any{}, Again: run.Workflow, Queue: run.queueName(conn),
 	}
+	if run.Recorded {
+		o.Memo[workflows.MemoRecorded] = true
+	}
 	for _, name := range []string{workflows.MemoCaller, workflows.MemoRequest} {
 		if value := Memo(run.Memo, name, ""); value != "" {
 			o.Memo[name] = value
