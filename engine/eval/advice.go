@@ -124,7 +124,7 @@ func (t *trial) summarize() Replay {
 	agree := func(_ int, g *group) bool { return len(g.answers.equalTo(g.answers[0])) == len(g.answers) }
 	r.Team, r.Ceiling, r.Spread = t.accuracy("", team), roundedShare(t.count(some), len(t.by)), roundedShare(best-worst, len(t.by))
 	r.Unanimous.Share, r.Unanimous.Right = roundedShare(t.count(agree), len(t.by)), roundedShare(t.count(func(i int, g *group) bool { return agree(i, g) && g.answers[0].right }), t.count(agree))
-	r.Calls, r.Order.Worst = round(float64(calls)/float64(max(len(t.by), 1))), 1
+	r.Calls, r.Order.Worst = roundDecimals(float64(calls)/float64(max(len(t.by), 1))), 1
 	for _, order := range orders(nil, t.order...) {
 		k := roundedShare(t.countRight(t.rightBy(order)), len(t.by))
 		r.Order.Best, r.Order.Worst = max(r.Order.Best, k), min(r.Order.Worst, k)
@@ -149,7 +149,7 @@ func (g *group) share() float64 {
 	if g.Winner == "" || g.Support == nil {
 		return 0
 	}
-	return round(g.Support.Share)
+	return roundDecimals(g.Support.Share)
 }
 
 // orders returns all orders of up to four members; of more those in which another one comes first.

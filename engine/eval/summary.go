@@ -124,7 +124,7 @@ func armFigures(samples []Sample) Figures {
 	f.Accuracy = float64(f.Correct) / float64(f.N)
 	f.CI95 = roundInterval(Wilson(sum, float64(len(means))))
 	f.Tokens, f.CachedTokens, f.TotalUSD, f.ModelCalls = totalTokens(spent), spent.CachedInputTokens, spent.TotalUSD, spent.ModelCalls
-	f.Seconds = round(f.Seconds)
+	f.Seconds = roundDecimals(f.Seconds)
 	return f
 }
 
@@ -183,7 +183,7 @@ func compareArms(a, b []Sample) Pair {
 func pairOf(a, b string, of Paired, wins, losses int) Pair {
 	p := Pair{A: a, B: b, N: int(of.n), P: roundSignificant(McNemar(wins, losses))}
 	mean, in := of.Difference()
-	p.Difference, p.CI95 = round(mean), roundInterval(in)
+	p.Difference, p.CI95 = roundDecimals(mean), roundInterval(in)
 	if needed, ok := of.Needed(); ok {
 		p.Needed = &needed
 	}
@@ -224,7 +224,7 @@ func teamFigures(samples []Sample) *TeamFigures {
 	}
 	t.FirstRight, t.AnyRight = roundedShare(right, firsts), roundedShare(anyRight, conducted)
 	if t.Votes > 0 {
-		judging, byChance := roundedShare(judged, t.Votes), round(chance/float64(t.Votes))
+		judging, byChance := roundedShare(judged, t.Votes), roundDecimals(chance/float64(t.Votes))
 		t.Judging, t.ByChance = &judging, &byChance
 	}
 	return t
@@ -234,7 +234,7 @@ func roundedShare(k, n int) float64 {
 	if n == 0 {
 		return 0
 	}
-	return round(float64(k) / float64(n))
+	return roundDecimals(float64(k) / float64(n))
 }
 
 // Cost returns TotalUSD as text.
@@ -264,15 +264,10 @@ func roundSignificant(x float64) float64 {
 	return math.Round(x*unit) / unit
 }
 
-// round rounds to four decimals. Nothing is -0.
-func round(x float64) float64 {
-	if r := math.Round(x * 1e4); r != 0 {
-		return r / 1e4
-	}
-	return 0
-}
+// roundDecimals rounds to four decimals; -0 becomes 0.
+func roundDecimals(x float64) float64 { return math.Round(x*1e4)/1e4 + 0 }
 
-func roundInterval(in Interval) Interval { return Interval{round(in[0]), round(in[1])} }
+func roundInterval(in Interval) Interval { return Interval{roundDecimals(in[0]), roundDecimals(in[1])} }
 
 // Sample is the outcome of a question in one epoch and arm, a line of samples.jsonl.
 type Sample struct {
