@@ -188,7 +188,7 @@ func (g *graphCheck) checkTool(key, tool string, a Agent) {
 	}
 }
 
-// checkTemplates checks the fields in the texts of a step: what they name exists.
+// checkTemplates checks that the fields in the texts of a step name values that can exist.
 func (g *graphCheck) checkTemplates(key string, s PipelineStep) {
 	if s.End != "" && !agentID.MatchString(s.End) {
 		g.Report(key+".end", "%s is no end: %s", quoteSafely(s.End), idForm)
@@ -198,8 +198,8 @@ func (g *graphCheck) checkTemplates(key string, s PipelineStep) {
 		eachText(use.Args, func(content string) { g.checkTemplate(itemKey(key+".calls", i)+".args", content) })
 		if command, _ := use.Args["command"].(string); use.Tool == llm.RunCommand {
 			t, _ := pipeline.ReadTemplate(command) // reported above
-			if f := t.FieldInQuotes(); f != nil {
-				g.Report(itemKey(key+".calls", i)+".args.command", "{{ %s }} stands within quotes or after <<; a value becomes one quoted word, so let it stand alone", f)
+			if f := t.MisplacedField(); f != nil {
+				g.Report(itemKey(key+".calls", i)+".args.command", "{{ %s }} stands within quotes, a comment, a here-document or arithmetic; a value becomes one quoted word, so let it stand alone", f)
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"conclave/engine/text"
 )
 
@@ -85,7 +87,7 @@ func ReadTemplate(content string) (Template, error) {
 // Fields returns the fields of the template, each once.
 func (t Template) Fields() (fields []Field) {
 	for _, p := range t {
-		if p.field != nil && !slices.ContainsFunc(fields, func(f Field) bool { return f.JSON == p.field.JSON && f.String() == p.field.String() }) {
+		if p.field != nil && !slices.ContainsFunc(fields, p.field.same) {
 			fields = append(fields, *p.field)
 		}
 	}
@@ -108,29 +110,68 @@ func (t Template) Fill(replace func(Field) (string, error)) (string, error) {
 	return b.String(), nil
 }
 
-// FieldInQuotes returns the first field of a shell's command that stands within quotes or after the beginning
-// of a here-document, where quoting its value would not make it one word; or nil.
-func (t Template) FieldInQuotes() *Field {
-	open, escaped, here := rune(0), false, false
-	for _, p := range t {
-		if p.field != nil && (open != 0 || escaped || here) {
-			return p.field
-		}
-		here = here || strings.Contains(p.text, "<<")
-		for _, c := range p.text {
-			switch {
-			case escaped:
-				escaped = false
-			case c == '\\' && open != '\'':
-				escaped = true
-			case open == c:
-				open = 0
-			case open == 0 && strings.ContainsRune("'\"`", c):
-				open = c
+// MisplacedField returns the first field of a shell's command where quoting its value does not make it one word: within
+// quotes, a comment, a here-document or arithmetic; or nil. In a command that cannot be read every field is misplaced.
+func (t Template) MisplacedField() *Field {
+	fields := t.Fields()
+	name := func(f Field) string { return fmt.Sprintf("conclave-field-%d-", slices.IndexFunc(fields, f.same)) }
+	script, _ := t.Fill(func(f Field) (string, error) { return name(f), nil }) // never fails
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	var words strings.Builder
+	if err == nil {
+		syntax.Walk(file, func(n syntax.Node) bool {
+			for _, w := range plainWords(n) {
+				words.WriteString(literalText(w) + "\n")
 			}
+			return true
+		})
+	}
+	for i, f := range fields {
+		if strings.Count(words.String(), name(f)) != strings.Count(script, name(f)) || strings.Contains(words.String(), `\`+name(f)) {
+			return &fields[i]
 		}
 	}
 	return nil
+}
+
+func (f Field) same(other Field) bool { return f.JSON == other.JSON && f.String() == other.String() }
+
+// plainWords returns the words of a node that a shell takes as they are, once their quotes are removed.
+func plainWords(n syntax.Node) (words []*syntax.Word) {
+	assigned := func(assigns []*syntax.Assign) {
+		for _, a := range assigns {
+			if a.Value != nil && a.Index == nil {
+				words = append(words, a.Value)
+			}
+		}
+	}
+	switch n := n.(type) {
+	case *syntax.CallExpr:
+		assigned(n.Assigns)
+		words = append(words, n.Args...)
+	case *syntax.DeclClause:
+		if n.Variant.Value == "export" {
+			assigned(n.Args)
+		}
+	case *syntax.Redirect:
+		words = append(words, n.Word) // that of a here-document is only its end
+	case *syntax.WordIter:
+		words = append(words, n.Items...)
+	case *syntax.CaseClause:
+		words = append(words, n.Word)
+	}
+	return words
+}
+
+// literalText returns the text of a word that stands outside quotes and expansions.
+func literalText(w *syntax.Word) string {
+	var b strings.Builder
+	for _, p := range w.Parts {
+		if lit, isLiteral := p.(*syntax.Lit); isLiteral {
+			b.WriteString(lit.Value)
+		}
+	}
+	return b.String()
 }
 
 // Values can be named by the templates of a run.

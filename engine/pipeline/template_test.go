@@ -44,22 +44,38 @@ func TestReadTemplate(t *testing.T) {
 	}
 }
 
-func TestTemplate_fieldInQuotes(t *testing.T) {
+// A value is one word only where a shell takes a quoted text as it is.
+func TestTemplate_misplacedField(t *testing.T) {
 	t.Parallel()
-	for command, quoted := range map[string]bool{
-		"grep {{ .request }} a":                 false,
-		"echo 'a' \"b\" `c` \\' {{ .request }}": false,
-		"echo '{{ .request }}'":                 true,
-		"echo \"x {{ .request }}\"":             true,
-		"echo `{{ .request }}`":                 true,
-		"echo \\{{ .request }}":                 true,
-		"cat <<END\n{{ .request }}\nEND":        true,
-		"echo 'it'\\''s {{ .request }}'":        true,
-		"echo \"\\\"\" {{ .request }}":          false,
+	for command, misplaced := range map[string]bool{
+		"grep {{ .request }} a":                                                        false,
+		"echo 'a' \"b\" `c` \\' {{ .request }}":                                        false,
+		"echo \"\\\"\" {{ .request }}":                                                 false,
+		"git log --grep={{ .request }}.. >{{ .request }}":                              false,
+		"X={{ .request }} make | tee {{ .request }}":                                   false,
+		"export X={{ .request }}; for f in {{ .request }} b; do echo $f; done":         false,
+		"case {{ .request }} in a) ls $(echo {{ .request }});; esac <<<{{ .request }}": false,
+
+		"echo '{{ .request }}'":                         true,
+		"echo \"x {{ .request }}\"":                     true,
+		"echo $'{{ .request }}'":                        true,
+		"echo \\{{ .request }}":                         true,
+		"cat <<END\n{{ .request }}\nEND":                true,
+		"echo 'it'\\''s {{ .request }}'":                true,
+		"# {{ .request }}\nmake":                        true, // a line break would end the comment
+		"make # for {{ .request }}":                     true,
+		"echo $(( {{ .request }} + 1 ))":                true, // arithmetic runs what stands in a subscript
+		"(( {{ .request }} ))":                          true,
+		"[[ {{ .request }} -eq 1 ]]":                    true,
+		"declare -i n={{ .request }}":                   true,
+		"let n={{ .request }}":                          true,
+		"echo ${x:-{{ .request }}} ${x:{{ .request }}}": true,
+		"a[{{ .request }}]=1":                           true,
+		"echo 'open {{ .request }}":                     true,
 	} {
 		read, err := ReadTemplate(command)
 		require.NoError(t, err)
-		require.Equal(t, quoted, read.FieldInQuotes() != nil, command)
+		require.Equal(t, misplaced, read.MisplacedField() != nil, command)
 	}
 }
 
