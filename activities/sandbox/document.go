@@ -33,9 +33,7 @@ type DocumentError struct{ Reason string }
 func (e *DocumentError) Error() string { return e.Reason }
 
 // IsPDF reports whether content begins as a PDF document does.
-func IsPDF(content []byte) bool {
-	return bytes.Contains(content[:min(len(content), 1<<10)], []byte("%PDF-"))
-}
+func IsPDF(content []byte) bool { return bytes.HasPrefix(content, []byte("%PDF-")) }
 
 // ReadPDF returns the text of a PDF document, at most 4 MB, with a line before each page. A stranger may
 // have made the document, so a process at the host's strongest level reads it, with 20 s and 512 MB.

@@ -63,8 +63,11 @@ func readPDF(ctx context.Context, in io.Reader, name string, size int64, a argum
 	if fault, isFault := errors.AsType[*sandbox.DocumentError](err); isFault {
 		return loop.Output{Text: fmt.Sprintf("[%s is a PDF document that cannot be read: %s]", quote(name), fault.Reason)}, nil
 	}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return loop.Output{}, err
+	case err != nil: // a fault of this host is no reason to end a step
+		return loop.Output{Text: fmt.Sprintf("[%s is a PDF document, and this host cannot read documents]", quote(name)), Failed: true}, nil
 	}
 	shown, err := readText(bufio.NewReaderSize(strings.NewReader(content), 64<<10), name, size, a)
 	return loop.Output{Text: shown}, err

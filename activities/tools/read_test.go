@@ -157,6 +157,13 @@ func TestRead_showsTheTextOfDocuments(t *testing.T) {
 	require.Contains(t, b.run("read_file", "path", "cut.pdf"), "[cut.pdf is a PDF document that cannot be read: it is damaged")
 }
 
+// Source code about PDF is text.
+func TestRead_onlyWhatBeginsAsADocumentIsOne(t *testing.T) {
+	t.Parallel()
+	source := "package pdf\n\nconst header = \"%PDF-1.7\"\n"
+	require.Equal(t, source, workspace(t, "pdf.go", source).run("read_file", "path", "pdf.go"))
+}
+
 func TestRead_namesSoundAndVideo(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
