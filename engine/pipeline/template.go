@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"conclave/engine/llm"
 	"conclave/engine/text"
 )
 
@@ -202,23 +204,23 @@ func (v Values) Value(f Field) (string, error) {
 		value, path = step.Output, f.Path[3:]
 	}
 	value = Part(value, path)
-	shown := string(value)
-	var s string
-	switch {
-	case f.JSON && value == nil:
-		shown = "null"
-	case !f.JSON && json.Unmarshal(value, &s) == nil: // null is empty
-		shown = s
-	default:
-		var b bytes.Buffer
-		if json.Compact(&b, value) == nil {
-			shown = b.String()
-		}
+	shown := ShowValue(value)
+	if f.JSON {
+		shown = llm.Compact(cmp.Or(string(value), "null"))
 	}
 	if len(shown) > maxValue {
 		return "", fmt.Errorf("%s has %s; a value in a template has at most %s, so name a part of it or write it to a file", f, text.Size(int64(len(shown))), text.Size(maxValue))
 	}
 	return shown, nil
+}
+
+// ShowValue returns a JSON value as it stands in a text: the text of a string, nothing for null, or else JSON.
+func ShowValue(value json.RawMessage) string {
+	var s string
+	if len(value) == 0 || json.Unmarshal(value, &s) == nil { // null leaves it empty
+		return s
+	}
+	return llm.Compact(string(value))
 }
 
 // Part returns a part of a JSON value by its names and, in arrays, its indexes from 0, or nil.

@@ -28,6 +28,7 @@ import (
 	"conclave/engine/config"
 	"conclave/engine/files/artifact"
 	"conclave/engine/files/snapshot"
+	"conclave/engine/pipeline"
 	"conclave/engine/text"
 	"conclave/workflows"
 	pipelineflow "conclave/workflows/pipeline"
@@ -211,42 +212,21 @@ const payloadData = "\n\nThe event that has started this is in context/payload/p
 // maxField bounds a field of the payload in a query, in bytes.
 const maxField = 4 << 10
 
-// ask returns the query with the fields of the payload between marks, which they cannot contain.
-func (h Hook) ask(payload any) string {
+// fillQuery returns the query with the fields of the payload between marks, which they cannot contain.
+func (h Hook) fillQuery(payload json.RawMessage) string {
 	return field.ReplaceAllStringFunc(h.Query, func(use string) string {
 		path := field.FindStringSubmatch(use)[1][1:]
-		value := payload
-		for name := range strings.SplitSeq(path, ".") {
-			switch of := value.(type) {
-			case map[string]any:
-				value = of[name]
-			case []any:
-				i, err := strconv.Atoi(name)
-				if value = nil; err == nil && i >= 0 && i < len(of) {
-					value = of[i]
-				}
-			default:
-				value = nil
-			}
-		}
-		shown, ok := value.(string)
-		if !ok && value != nil {
-			data, _ := json.Marshal(value) // it was decoded from JSON
-			shown = string(data)
-		}
+		shown := pipeline.ShowValue(pipeline.Part(payload, strings.Split(path, ".")))
 		return fmt.Sprintf("<payload field=%q>%s</payload>", path, text.Truncate(text.Within(shown, "<payload", "</payload"), maxField))
 	}) + payloadData
 }
 
 // startRun starts the run of a delivery. One that was started with this ID is the same.
 func (d *hookDesk) startRun(ctx context.Context, h Hook, name, run, hash string, body []byte) error {
-	var payload any
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.UseNumber()
-	if !json.Valid(body) || decoder.Decode(&payload) != nil {
+	if !json.Valid(body) {
 		return &gateway.Refusal{Status: http.StatusBadRequest, Code: "invalid_json", Message: "the payload is not JSON; choose application/json as the content type at the sender"}
 	}
-	query := h.ask(payload)
+	query := h.fillQuery(body)
 	if len(query) > workflows.MaxInput {
 		return &gateway.Refusal{Status: http.StatusBadRequest, Code: "query_too_long", Message: "the query is too long with these fields of the payload; name fewer of them"}
 	}
