@@ -23,9 +23,6 @@ import (
 // MaxEcho is the maximum length, in bytes, of an invalid value that an error message repeats.
 const MaxEcho = 80
 
-// InFile reports whether the query is in a file.
-func (q *Query) InFile() bool { return q.file != "" }
-
 // Arguments requires the named arguments, all non-empty.
 func Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -159,6 +156,10 @@ type Query struct {
 	cli  *CLI
 	name string // name in the usage line
 	file string
+
+	// Instead reports whether flags say what is asked, so that the query can be left out. It may be nil.
+	Instead func() bool
+	omitted bool
 }
 
 // NewQuery returns the query of a command and adds its flag.
@@ -168,10 +169,13 @@ func NewQuery(c *CLI, name string, flags *pflag.FlagSet) *Query {
 	return q
 }
 
-// Arguments requires the named arguments followed by the query, unless it is in a file.
+// Arguments requires the named arguments followed by the query, unless it is in a file or can be left out.
 func (q *Query) Arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
+		case q.file == "" && len(args) == len(names) && q.Instead != nil && q.Instead():
+			q.omitted = true
+			return nil
 		case q.file == "":
 			return Arguments(append(names, q.name)...)(cmd, args)
 		case len(args) > len(names):
@@ -181,8 +185,11 @@ func (q *Query) Arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// Read returns the query. Args are the arguments that Arguments accepted.
+// Read returns the query, which is empty if it was left out. Args are the arguments that Arguments accepted.
 func (q *Query) Read(ctx context.Context, args []string) (string, error) {
+	if q.omitted {
+		return "", nil
+	}
 	var query string
 	var err error
 	switch last := len(args) - 1; {

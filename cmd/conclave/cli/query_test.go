@@ -19,6 +19,8 @@ func ask(ctx context.Context, stdin io.Reader, args ...string) (query, stderr st
 	c := &CLI{Stdin: stdin, Stdout: io.Discard, Stderr: &errs}
 	cmd := &cobra.Command{Use: "ask FILE QUERY"}
 	q := NewQuery(c, "QUERY", cmd.Flags())
+	instead := cmd.Flags().Bool("instead", false, "")
+	q.Instead = func() bool { return *instead }
 	cmd.Args = q.Arguments("FILE")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		query, err = q.Read(cmd.Context(), args)
@@ -57,6 +59,8 @@ func TestQuery(t *testing.T) {
 		"no file":           {args: []string{"f", "--query-file", "nowhere"}, says: "read the QUERY: open nowhere"},
 		"a directory":       {args: []string{"f", "--query-file", dir}, says: "is a directory"},
 		"not UTF-8":         {stdin: "caf\xe9", args: []string{"f", "-"}, says: "not UTF-8"},
+		"left out":          {args: []string{"f", "--instead"}},
+		"not left out":      {args: []string{"f", "Why?", "--instead"}, query: "Why?"},
 		"both":              {args: []string{"f", "Why?", "--query-file", "q"}, says: "--query-file and QUERY exclude each other"},
 		"neither":           {args: []string{"f"}, says: "ask needs QUERY"},
 		"no other argument": {args: []string{"--query-file", "q"}, says: "ask needs FILE"},

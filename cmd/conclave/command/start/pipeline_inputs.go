@@ -18,17 +18,17 @@ type inputFlags struct {
 	file  string   // a JSON object; empty for none
 }
 
-func (f *inputFlags) add(cmd *cobra.Command) {
+func (f *inputFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.pairs, "input", nil, "an input of the pipeline, as `NAME=VALUE`; repeatable")
 	cmd.Flags().StringVar(&f.file, "input-file", "", "the inputs of the pipeline as a JSON object in `FILE`; --input replaces its values")
 }
 
-func (f *inputFlags) given() bool { return len(f.pairs) > 0 || f.file != "" }
+func (f *inputFlags) areGiven() bool { return len(f.pairs) > 0 || f.file != "" }
 
-// read returns the inputs that a pipeline's schema accepts. The value of an input is a text if the schema says
+// readInputs returns the inputs that a pipeline's schema accepts. The value of an input is a text if the schema says
 // so or if it is not JSON.
-func (f *inputFlags) read(p config.Pipeline) (json.RawMessage, error) {
-	if !f.given() {
+func (f *inputFlags) readInputs(p config.Pipeline) (json.RawMessage, error) {
+	if !f.areGiven() {
 		return p.ReadInputs(nil)
 	}
 	inputs := map[string]json.RawMessage{}

@@ -18,7 +18,7 @@ func TestInputFlags(t *testing.T) {
 	p := config.Pipeline{Inputs: schema}
 	file := filepath.Join(t.TempDir(), "in.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"branch":"old","limit":1}`), 0o600))
-	inputs, err := (&inputFlags{file: file, pairs: []string{"branch=7", "limit=20", `tags=["a"]`, "free=a=b"}}).read(p)
+	inputs, err := (&inputFlags{file: file, pairs: []string{"branch=7", "limit=20", `tags=["a"]`, "free=a=b"}}).readInputs(p)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"branch":"7","limit":20,"tags":["a"],"free":"a=b"}`, string(inputs), "a text if the schema says so")
 
@@ -28,9 +28,9 @@ func TestInputFlags(t *testing.T) {
 		"at /limit":                      {pairs: []string{"branch=a", "limit=many"}},
 		"name a file with a JSON object": {file: filepath.Join(t.TempDir(), "none")},
 	} {
-		_, err := f.read(p)
+		_, err := f.readInputs(p)
 		require.ErrorContains(t, err, says)
 	}
-	_, err = (&inputFlags{pairs: []string{"a=b"}}).read(config.Pipeline{})
+	_, err = (&inputFlags{pairs: []string{"a=b"}}).readInputs(config.Pipeline{})
 	require.ErrorContains(t, err, "the pipeline takes no inputs")
 }

@@ -64,7 +64,7 @@ func newPipelineOrder(c *cli.CLI, t cli.Target, w *teams.Worker, f pipelineFlags
 		})
 	}
 	if err == nil {
-		o.input.Inputs, err = f.inputs.read(o.file.Pipeline)
+		o.input.Inputs, err = f.inputs.readInputs(o.file.Pipeline)
 	}
 	if err != nil {
 		return o, err
@@ -319,12 +319,9 @@ run was cancelled; 4 interrupted.`,
   conclave pipeline run --session-id release-42 pipeline.yaml "Write the release notes"
   conclave pipeline run --automation pipeline.yaml "…" | tail -n 1 | jq -r .final`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var request string
-			if !flags.saysAll(args) {
-				var err error
-				if request, err = flags.request.Read(cmd.Context(), args); err != nil {
-					return err
-				}
+			request, err := flags.request.Read(cmd.Context(), args)
+			if err != nil {
+				return err
 			}
 			return runPipeline(cmd.Context(), c, flags, args[0], request)
 		},
@@ -338,13 +335,9 @@ func (f *pipelineFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.SortFlags = false
 	f.request = cli.NewQuery(c, "REQUEST", set)
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if f.saysAll(args) {
-			return nil
-		}
-		return f.request.Arguments("FILE")(cmd, args)
-	}
-	f.inputs.add(cmd)
+	f.request.Instead = f.inputs.areGiven
+	cmd.Args = f.request.Arguments("FILE")
+	f.inputs.addFlags(cmd)
 	teams.ModelFlags(c, set)
 	f.material.Add(set)
 	teams.ShellFlags(c, set, "the agents of a team that the file does not name")
@@ -352,11 +345,6 @@ func (f *pipelineFlags) addTo(c *cli.CLI, cmd *cobra.Command) {
 	set.StringVar(&f.id, "id", "", "the former name of --session-id")
 	_ = set.MarkHidden("id") // fails for unknown flags only
 	set.BoolVar(&f.offline, "offline", false, "replace every model by the built-in deterministic one: no key, no network")
-}
-
-// saysAll reports whether the inputs stand in place of a request.
-func (f *pipelineFlags) saysAll(args []string) bool {
-	return len(args) == 1 && f.inputs.given() && !f.request.InFile()
 }
 
 func listPipelinesCommand(c *cli.CLI) *cobra.Command {
