@@ -81,8 +81,8 @@ type sources struct {
 	log     *slog.Logger
 }
 
-// Read stores the present files of a source and returns their reference.
-func (s sources) read(ctx context.Context, name string) (string, error) {
+// readSource stores the present files of a source and returns their reference.
+func (s sources) readSource(ctx context.Context, name string) (string, error) {
 	source, found := s.named[name]
 	if !found {
 		return "", lackError(activities.NoSource, "this worker has no source %q; %s", name, listOthers(s.named, "it has none"))

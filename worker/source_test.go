@@ -22,7 +22,7 @@ func readSource(t *testing.T, source Source) (map[string]string, error) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	scratch := t.TempDir()
-	reference, err := sources{map[string]Source{"site": source}, store, scratch, slog.New(slog.DiscardHandler)}.read(t.Context(), "site")
+	reference, err := sources{map[string]Source{"site": source}, store, scratch, slog.New(slog.DiscardHandler)}.readSource(t.Context(), "site")
 	left, _ := os.ReadDir(scratch)
 	require.Empty(t, left, "nothing is left of a checkout")
 	if err != nil {
@@ -129,7 +129,7 @@ func TestSource_directory(t *testing.T) {
 	_, err = readSource(t, Source{Dir: filepath.Join(dir, "none")})
 	require.ErrorIs(t, err, os.ErrNotExist)
 
-	_, err = sources{named: map[string]Source{"site": {Dir: dir}}}.read(t.Context(), "sight")
+	_, err = sources{named: map[string]Source{"site": {Dir: dir}}}.readSource(t.Context(), "sight")
 	require.True(t, activities.Lacks(err, activities.NoSource))
 	require.EqualError(t, err, `this worker has no source "sight"; it has: site`)
 }

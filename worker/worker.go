@@ -298,7 +298,7 @@ func (c Config) processOf(workspaces string, running *attempt.Steps) attempt.Pro
 		Marks:  &attempt.Marks{},
 		Yield:  awaitWave,
 		Redact: c.secretRemover(), Receivers: c.Receivers,
-		ReadSource: sources{c.Sources, c.Store, workspaces, c.Log}.read,
+		ReadSource: sources{c.Sources, c.Store, workspaces, c.Log}.readSource,
 	}
 }
 

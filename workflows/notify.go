@@ -69,7 +69,7 @@ func (t *Teller) Waited(reason *string) (isNew bool) {
 // TellWait tells a new reason for which the run waits for a person, by a notice of the type. Nil ends the wait.
 func (t *Teller) TellWait(ctx workflow.Context, notice string, reason *string) {
 	if t.Waited(reason) {
-		t.tell(ctx, activities.Notice{Status: notice, Summary: *reason}, notice)
+		t.sendNotices(ctx, activities.Notice{Status: notice, Summary: *reason}, notice)
 	}
 }
 
@@ -83,7 +83,7 @@ func (t *Teller) TellAsked(ctx workflow.Context, status, id, question string) {
 	}
 	told := t.Subject
 	told.Question = question
-	told.tell(ctx, activities.Notice{Status: status, Summary: question}, activities.NoticeAsked)
+	told.sendNotices(ctx, activities.Notice{Status: status, Summary: question}, activities.NoticeAsked)
 }
 
 // TellEnd tells how the run ended: an error, or else the summary. A receiver is told by the first of the types
@@ -95,7 +95,7 @@ func (t *Teller) TellEnd(ctx workflow.Context, status, summary string, why *arti
 	if t.ended = true; why != nil {
 		summary = why.Type + ": " + why.Message
 	}
-	t.tell(ctx, activities.Notice{Status: status, Summary: summary}, types...)
+	t.sendNotices(ctx, activities.Notice{Status: status, Summary: summary}, types...)
 }
 
 // TellRefused tells that the run could not begin, if its error has receivers.
@@ -118,9 +118,9 @@ func EndTypes(answered, overspent bool) []string {
 	return types
 }
 
-// tell starts a workflow for each receiver, and waits until they have started: a child that is abandoned
+// sendNotices starts a workflow for each receiver, and waits until they have started: a child that is abandoned
 // by the task that ends its parent would never start. A delivery that cannot start does not concern the run.
-func (s Subject) tell(ctx workflow.Context, n activities.Notice, types ...string) {
+func (s Subject) sendNotices(ctx workflow.Context, n activities.Notice, types ...string) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // its cancellation would cancel the deliveries
 	n.ID, n.Question, n.Summary = s.ID, text.Truncate(s.Question, maxSummary), text.Truncate(n.Summary, maxSummary)
 	if at := strings.LastIndex(s.URL, "/"); at >= 0 {

@@ -12,7 +12,7 @@ type matrix [6]float64
 
 var identity = matrix{1, 0, 0, 1, 0, 0}
 
-func (m matrix) times(n matrix) matrix {
+func (m matrix) transform(n matrix) matrix {
 	return matrix{
 		m[0]*n[0] + m[1]*n[2], m[0]*n[1] + m[1]*n[3],
 		m[2]*n[0] + m[3]*n[2], m[2]*n[1] + m[3]*n[3],
@@ -41,12 +41,12 @@ type pageReader struct {
 
 func pageText(p pdf.Page) string {
 	r := &pageReader{page: identity, line: identity}
-	r.follow(p.Resources(), p.V.Key("Contents"))
+	r.interpretContent(p.Resources(), p.V.Key("Contents"))
 	return r.text.String()
 }
 
-// follow interprets the operators for text and positions (ISO 32000, 9.4).
-func (r *pageReader) follow(resources, content pdf.Value) {
+// interpretContent interprets the operators for text and positions (ISO 32000, 9.4).
+func (r *pageReader) interpretContent(resources, content pdf.Value) {
 	fonts := map[string]*pageFont{}
 	pdf.Interpret(content, func(stack *pdf.Stack, operator string) {
 		args := make([]pdf.Value, stack.Len())
@@ -62,7 +62,7 @@ func (r *pageReader) follow(resources, content pdf.Value) {
 				r.page, r.saved = r.saved[last], r.saved[:last]
 			}
 		case "cm":
-			r.page = matrixOf(args).times(r.page)
+			r.page = matrixOf(args).transform(r.page)
 		case "Tf":
 			name := args[0].Name()
 			if fonts[name] == nil {
@@ -73,17 +73,17 @@ func (r *pageReader) follow(resources, content pdf.Value) {
 			form := resources.Key("XObject").Key(args[0].Name())
 			if form.Key("Subtype").Name() == "Form" && r.forms < maxForms {
 				r.forms++
-				r.follow(form.Key("Resources"), form)
+				r.interpretContent(form.Key("Resources"), form)
 				r.forms--
 			}
 		default:
-			r.position(operator, args)
+			r.applyOperator(operator, args)
 		}
 	})
 }
 
-// position follows the operators of a text object.
-func (r *pageReader) position(operator string, args []pdf.Value) {
+// applyOperator follows the operators of a text object.
+func (r *pageReader) applyOperator(operator string, args []pdf.Value) {
 	switch operator {
 	case "BT":
 		r.line, r.x = identity, 0
@@ -103,18 +103,18 @@ func (r *pageReader) position(operator string, args []pdf.Value) {
 	case "T*":
 		r.moveLine(0, -r.down)
 	case "Tj":
-		r.paint(args[0].RawString())
+		r.paintString(args[0].RawString())
 	case "'":
 		r.moveLine(0, -r.down)
-		r.paint(args[0].RawString())
+		r.paintString(args[0].RawString())
 	case "\"":
 		r.extra = [2]float64{args[1].Float64(), args[0].Float64()}
 		r.moveLine(0, -r.down)
-		r.paint(args[2].RawString())
+		r.paintString(args[2].RawString())
 	case "TJ":
 		for i := range args[0].Len() {
 			if part := args[0].Index(i); part.Kind() == pdf.String {
-				r.paint(part.RawString())
+				r.paintString(part.RawString())
 			} else {
 				r.x -= part.Float64() / 1000 * r.size
 			}
@@ -123,16 +123,16 @@ func (r *pageReader) position(operator string, args []pdf.Value) {
 }
 
 func (r *pageReader) moveLine(x, y float64) {
-	r.line, r.x = matrix{1, 0, 0, 1, x, y}.times(r.line), 0
+	r.line, r.x = matrix{1, 0, 0, 1, x, y}.transform(r.line), 0
 }
 
-// paint adds a string, after a line break if it stands higher or lower than the one before by half its
+// paintString adds a string, after a line break if it stands higher or lower than the one before by half its
 // size, and after a space if there is room for one between them.
-func (r *pageReader) paint(s string) {
+func (r *pageReader) paintString(s string) {
 	if r.font == nil || s == "" {
 		return
 	}
-	at := matrix{1, 0, 0, 1, r.x, 0}.times(r.line).times(r.page)
+	at := matrix{1, 0, 0, 1, r.x, 0}.transform(r.line).transform(r.page)
 	tall := math.Abs(r.size) * math.Hypot(at[2], at[3])
 	across, up := at[4]-r.end[0], at[5]-r.end[1]
 	before := r.text.String()
@@ -144,8 +144,8 @@ func (r *pageReader) paint(s string) {
 		r.text.WriteByte(' ')
 	}
 	r.text.WriteString(strings.ToValidUTF8(r.font.encoding.Decode(s), "\uFFFD"))
-	r.x += r.font.width(s)*r.size + r.extra[0]*float64(len(s)) + r.extra[1]*float64(strings.Count(s, " "))
-	end := matrix{1, 0, 0, 1, r.x, 0}.times(r.line).times(r.page)
+	r.x += r.font.measureString(s)*r.size + r.extra[0]*float64(len(s)) + r.extra[1]*float64(strings.Count(s, " "))
+	end := matrix{1, 0, 0, 1, r.x, 0}.transform(r.line).transform(r.page)
 	r.end = [2]float64{end[4], end[5]}
 }
 
@@ -196,8 +196,8 @@ func newPageFont(v pdf.Value) *pageFont {
 	return f
 }
 
-// width returns the width of a string, in units of the size.
-func (f *pageFont) width(s string) (sum float64) {
+// measureString returns the width of a string, in units of the size.
+func (f *pageFont) measureString(s string) (sum float64) {
 	bytes := 1
 	if f.wide {
 		bytes = 2

@@ -89,7 +89,7 @@ func ReadTemplate(content string) (Template, error) {
 // Fields returns the fields of the template, each once.
 func (t Template) Fields() (fields []Field) {
 	for _, p := range t {
-		if p.field != nil && !slices.ContainsFunc(fields, p.field.same) {
+		if p.field != nil && !slices.ContainsFunc(fields, p.field.isSame) {
 			fields = append(fields, *p.field)
 		}
 	}
@@ -116,7 +116,7 @@ func (t Template) Fill(replace func(Field) (string, error)) (string, error) {
 // quotes, a comment, a here-document or arithmetic; or nil. In a command that cannot be read every field is misplaced.
 func (t Template) MisplacedField() *Field {
 	fields := t.Fields()
-	name := func(f Field) string { return fmt.Sprintf("conclave-field-%d-", slices.IndexFunc(fields, f.same)) }
+	name := func(f Field) string { return fmt.Sprintf("conclave-field-%d-", slices.IndexFunc(fields, f.isSame)) }
 	script, _ := t.Fill(func(f Field) (string, error) { return name(f), nil }) // never fails
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	var words strings.Builder
@@ -136,7 +136,7 @@ func (t Template) MisplacedField() *Field {
 	return nil
 }
 
-func (f Field) same(other Field) bool { return f.JSON == other.JSON && f.String() == other.String() }
+func (f Field) isSame(other Field) bool { return f.JSON == other.JSON && f.String() == other.String() }
 
 // plainWords returns the words of a node that a shell takes as they are, once their quotes are removed.
 func plainWords(n syntax.Node) (words []*syntax.Word) {

@@ -65,8 +65,8 @@ func (q Question) answerCommand(c *cli.CLI) string {
 	return "`" + c.CommandLine("approve", q.Workflow, q.QuestionID) + "` or `" + c.CommandLine("deny", q.Workflow, q.QuestionID) + "`"
 }
 
-// words returns a question in one line, without the arguments of a call.
-func (q Question) words() string {
+// describe returns a question in one line, without the arguments of a call.
+func (q Question) describe() string {
 	asked := cli.Line(q.Text)
 	if q.Why != "" {
 		asked += " · " + cli.Line(q.Why)
@@ -80,7 +80,7 @@ func (q Question) words() string {
 // QuestionHolds returns the open questions of a run as reasons why it waits.
 func QuestionHolds(c *cli.CLI, run Run) (holds []cli.Hold) {
 	for _, q := range run.Questions {
-		why := q.words()
+		why := q.describe()
 		if q.Arguments != "" {
 			why += " " + cli.Line(q.Arguments)
 		}
@@ -110,7 +110,7 @@ What is too long for a list is shown with --full, which reads the store.`,
 			if err != nil {
 				return err
 			}
-			return c.cli.With(cmd.Context(), t, func(conn *cli.Connection) error { return flags.print(cmd.Context(), conn) })
+			return c.cli.With(cmd.Context(), t, func(conn *cli.Connection) error { return flags.printOpen(cmd.Context(), conn) })
 		},
 	}
 	cmd.Flags().BoolVar(&flags.watch, "watch", false, "go on and print new ones as they come; with --json one object a line")
@@ -121,7 +121,7 @@ What is too long for a list is shown with --full, which reads the store.`,
 // inboxInterval is the time between two looks of `inbox --watch`.
 const inboxInterval = 2 * time.Second
 
-func (i inbox) print(ctx context.Context, conn *cli.Connection) error {
+func (i inbox) printOpen(ctx context.Context, conn *cli.Connection) error {
 	shown := map[string]bool{}
 	for {
 		open, err := findQuestions(ctx, conn)
@@ -132,7 +132,7 @@ func (i inbox) print(ctx context.Context, conn *cli.Connection) error {
 		for n := range open {
 			shown[open[n].QuestionID] = true
 			if i.full {
-				open[n] = open[n].whole(ctx, conn)
+				open[n] = open[n].loadWhole(ctx, conn)
 			}
 		}
 		if err := i.printAll(conn, open, len(shown) == 0); err != nil || !i.watch {
@@ -166,7 +166,7 @@ func (i inbox) printAll(conn *cli.Connection, open []Question, none bool) error 
 		return nil
 	}
 	for _, q := range open {
-		lines := []string{fmt.Sprintf("%s  %s  %s, since %s", cli.Line(q.ID), q.QuestionID, q.QuestionKind, q.Since.UTC().Format(time.RFC3339)), "  " + q.words()}
+		lines := []string{fmt.Sprintf("%s  %s  %s, since %s", cli.Line(q.ID), q.QuestionID, q.QuestionKind, q.Since.UTC().Format(time.RFC3339)), "  " + q.describe()}
 		switch {
 		case q.Path != "":
 			lines = append(lines, "  it is too long for this list: `"+conn.CommandLine("inbox --full")+"` shows the whole")
@@ -180,8 +180,8 @@ func (i inbox) printAll(conn *cli.Connection, open []Question, none bool) error 
 	return nil
 }
 
-// whole returns the question as it is in the store, or unchanged if it cannot be read.
-func (q Question) whole(ctx context.Context, conn *cli.Connection) Question {
+// loadWhole returns the question as it is in the store, or unchanged if it cannot be read.
+func (q Question) loadWhole(ctx context.Context, conn *cli.Connection) Question {
 	if q.Path == "" || conn.Store == nil {
 		return q
 	}
@@ -215,7 +215,7 @@ Without an address, reply joins the local stack; it runs no steps.`,
 			if r.Option == 0 && r.Text == "" || len(args) > 2 {
 				return errors.New("give an answer: a TEXT, or one of the options with --option N")
 			}
-			return c.answer(cmd.Context(), args, *r)
+			return c.answerQuestion(cmd.Context(), args, *r)
 		},
 	}
 	cmd.Flags().IntVar(&r.Option, "option", 0, "the `NUMBER` of an option, from 1")
@@ -234,14 +234,14 @@ out if only one is open.
 Without an address, ` + verb + ` joins the local stack; it runs no steps.`,
 		Example: "  conclave " + verb + " 20261121-153012-k3f9\n  conclave " + verb + " 20261121-153012-k3f9 --note 'as we agreed'",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.answer(cmd.Context(), args, *r) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.answerQuestion(cmd.Context(), args, *r) },
 	}
 	cmd.Flags().StringVar(&r.Note, "note", "", "a `TEXT` for the agent and the record")
 	return cmd
 }
 
-// answer sends the answer to a question. args are the ID of a run and, if it is given, the question.
-func (c commands) answer(ctx context.Context, args []string, r Request) error {
+// answerQuestion sends the answer to a question. args are the ID of a run and, if it is given, the question.
+func (c commands) answerQuestion(ctx context.Context, args []string, r Request) error {
 	if person, err := user.Current(); err == nil {
 		r.By = person.Username
 	}
@@ -253,11 +253,11 @@ func (c commands) answer(ctx context.Context, args []string, r Request) error {
 		}
 		switch {
 		case len(open) == 1:
-			r.Question, run = open[0].QuestionID, run.asking(open[0])
+			r.Question, run = open[0].QuestionID, run.ofQuestion(open[0])
 		case len(open) > 1:
 			lines := []string{fmt.Sprintf("%s has %d open questions; name one of them", run, len(open))}
 			for _, q := range open {
-				lines = append(lines, "  "+q.QuestionID+"  "+q.words())
+				lines = append(lines, "  "+q.QuestionID+"  "+q.describe())
 			}
 			return cli.Exitf(cli.ExitUsage, "%s", strings.Join(lines, "\n"))
 		case r.Question == "" && run.Running():
@@ -271,8 +271,8 @@ func (c commands) answer(ctx context.Context, args []string, r Request) error {
 	})
 }
 
-// asking returns the run of the workflow that asks, which may be a step of r.
-func (r Run) asking(q Question) Run {
+// ofQuestion returns the run of the workflow that asks, which may be a step of r.
+func (r Run) ofQuestion(q Question) Run {
 	r.Workflow, r.ID = q.Workflow, cmp.Or(q.ID, r.ID)
 	return r
 }

@@ -38,16 +38,16 @@ func TestInbox(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, artifact.CreateJSON(t.Context(), store, artifact.InBucket("s2").Question("q2"), artifact.Question{ID: "q2", Text: "May it run?", Tool: "send", Arguments: `{"to":"ann"}`}))
 	conn, stdout, _ := server.Connect(store)
-	require.NoError(t, inbox{}.print(t.Context(), conn))
+	require.NoError(t, inbox{}.printOpen(t.Context(), conn))
 	require.Equal(t, "s2  q2  approval, since 2026-11-22T09:00:00Z\n  agent_b asks: May it run?\n  it is too long for this list: `conclave inbox --full --address h:7233` shows the whole\n"+
 		"  `conclave approve s2 q2 --address h:7233` or `conclave deny s2 q2 --address h:7233`\n"+
 		"s1  q1  question, since 2026-11-22T10:00:00Z\n  agent_a asks: Which?"+" [1] this [2] that\n  `conclave reply s1 q1 --address h:7233 TEXT`\n", stdout.String())
 	stdout.Reset()
-	require.NoError(t, inbox{full: true}.print(t.Context(), conn))
+	require.NoError(t, inbox{full: true}.printOpen(t.Context(), conn))
 	require.Contains(t, stdout.String(), `send {"to":"ann"}`)
 	stdout.Reset()
 	conn.JSON = true
-	require.NoError(t, inbox{}.print(t.Context(), conn))
+	require.NoError(t, inbox{}.printOpen(t.Context(), conn))
 	var all []map[string]any
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &all))
 	require.Equal(t, "q1", all[1]["question_id"])

@@ -106,7 +106,7 @@ func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
 		return ""
 	}
 	if r.Question != "" {
-		return f.answer(ctx, r)
+		return f.answerQuestion(ctx, r)
 	}
 	_, err := Steer(ctx, f.conn, []*Kind{f.run.Kind}, f.run.Name(), r)
 	switch {
@@ -118,14 +118,16 @@ func (f *Follower) carryOut(ctx context.Context, r Request) (note string) {
 	return ""
 }
 
-// answer sends the answer to a question.
-func (f *Follower) answer(ctx context.Context, r Request) string {
+// answerQuestion sends the answer to a question.
+func (f *Follower) answerQuestion(ctx context.Context, r Request) string {
 	u, err := r.asUpdate()
 	if err != nil {
 		return err.Error()
 	}
 	at := slices.IndexFunc(f.keys.asked, func(q Question) bool { return q.QuestionID == r.Question })
-	said := Told(f.conn, func(conn *cli.Connection) { err = applyUpdate(ctx, conn, f.run.asking(f.keys.asked[max(at, 0)]), u) })
+	said := Told(f.conn, func(conn *cli.Connection) {
+		err = applyUpdate(ctx, conn, f.run.ofQuestion(f.keys.asked[max(at, 0)]), u)
+	})
 	if err != nil {
 		return err.Error()
 	}

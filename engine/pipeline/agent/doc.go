@@ -3,6 +3,6 @@
 //
 // Steps of agents, of configured tool calls and of sessions differ only in the model (package step's Model):
 // they are claimed, journaled, resumed and committed in the same way. Start with Step.Spec in step.go, which
-// also has the commit and its documents; the rules are in rules.go. The messages of `conclave say` enter a
-// running step's prompt in rules.go, and the question of a team in task.go.
+// also has the commit and its documents; the rules are in rules.go; values.go fills templates. The messages
+// of `conclave say` enter a running step's prompt in rules.go, and the question of a team in task.go.
 package agent

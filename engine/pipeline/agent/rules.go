@@ -139,7 +139,7 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	}
 	if len(controls) > 1 {
 		for _, call := range controls {
-			v.Results[call.ID] = controlAnswer(false, "one of "+strings.Join(r.controls(), " and ")+" in a reply, once: none of them was done")
+			v.Results[call.ID] = controlAnswer(false, "one of "+strings.Join(r.controlNames(), " and ")+" in a reply, once: none of them was done")
 		}
 	}
 	if v.Action == nil && r.countIterations() >= r.task.Most {
@@ -148,8 +148,8 @@ func (r *rules) Judge(reply llm.Message) loop.Ruling {
 	return v
 }
 
-// controls returns the names of the control tools.
-func (r *rules) controls() []string {
+// controlNames returns the names of the control tools.
+func (r *rules) controlNames() []string {
 	if r.task.Output != nil {
 		return []string{jumpTool, callTool, outputTool}
 	}
@@ -218,7 +218,7 @@ func (r *rules) refuseUnknown(calls []llm.ToolCall, results map[string]string) [
 	var controls []llm.ToolCall
 	for _, call := range calls {
 		switch {
-		case slices.Contains(r.controls(), call.Name):
+		case slices.Contains(r.controlNames(), call.Name):
 			controls = append(controls, call)
 		case !slices.Contains(r.task.Tools, call.Name) && !strings.HasPrefix(call.Name, mcpPrefix):
 			results[call.ID] = fmt.Sprintf("error: there is no tool %.64q; the tools are %s", call.Name, r.toolNames())

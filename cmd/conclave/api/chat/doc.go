@@ -4,7 +4,8 @@
 //
 //   - request.go has what a client asks, whatever its protocol: the last user message is the
 //     query, earlier turns are the history, system messages the instructions. A parameter without
-//     a meaning for a team is named in a header, a wrong one is refused.
+//     a meaning for a team is named in a header, a wrong one is refused. documents.go has its
+//     attachments.
 //   - form.go reads the form that the answer is to have, and the caller's tools: text, data of a
 //     schema, or one call.
 //   - handler.go starts or joins the session and answers when it ends.

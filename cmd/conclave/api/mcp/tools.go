@@ -310,15 +310,15 @@ func (s server) attendPerson(ctx context.Context, id string, client *mcp.ServerS
 		if err != nil || state.Phase != coordination.PhaseWaitingForPerson || len(state.Questions) == 0 {
 			continue
 		}
-		if client == nil || s.readOnly || s.elicit(ctx, id, client, state.Questions[0]) != nil {
+		if client == nil || s.readOnly || s.askClient(ctx, id, client, state.Questions[0]) != nil {
 			stop()
 			return
 		}
 	}
 }
 
-// elicit asks the client's person a question, and sends the reply.
-func (s server) elicit(ctx context.Context, id string, client *mcp.ServerSession, q coordination.Question) error {
+// askClient asks the client's person a question, and sends the reply.
+func (s server) askClient(ctx context.Context, id string, client *mcp.ServerSession, q coordination.Question) error {
 	if q.Path != "" { // a person approves only a call that is shown whole
 		return errors.New("the question is too long to be shown")
 	}

@@ -75,7 +75,7 @@ func loadHooks(file string, teams []string) (map[string]Hook, error) {
 			c.Report("hooks", "there are none; it takes one such as issues: {secret_env: ISSUES_SECRET, query: …}")
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Hooks)) {
-			f.Hooks[name].check(c, c.Key("hooks", name), name, teams)
+			f.Hooks[name].checkHook(c, c.Key("hooks", name), name, teams)
 		}
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func loadHooks(file string, teams []string) (map[string]Hook, error) {
 	return read.Hooks, nil
 }
 
-func (h Hook) check(c *config.Decoder, key, name string, teams []string) {
+func (h Hook) checkHook(c *config.Decoder, key, name string, teams []string) {
 	const example = "it takes the name of an environment variable, such as ISSUES_SECRET"
 	if !hookName.MatchString(name) {
 		c.Report(key, "not the name of a hook: up to 63 letters, digits, ., _ or -, the first a letter or digit")
@@ -132,7 +132,7 @@ type hookDesk struct {
 }
 
 func (d *hookDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	id, err := d.accept(w, r)
+	id, err := d.acceptDelivery(w, r)
 	if err == nil {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusAccepted)
@@ -148,9 +148,9 @@ func (d *hookDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	access.WriteError(w, r, refused.Status, "invalid_request_error", refused.Code, "", refused.Message)
 }
 
-// accept starts the run of a delivery, unless the same delivery has started it before, and returns its
+// acceptDelivery starts the run of a delivery, unless the same delivery has started it before, and returns its
 // ID. An object of the store remembers deliveries for longer than Temporal.
-func (d *hookDesk) accept(w http.ResponseWriter, r *http.Request) (id any, err error) {
+func (d *hookDesk) acceptDelivery(w http.ResponseWriter, r *http.Request) (id any, err error) {
 	name := r.PathValue("name")
 	h, found := d.hooks[name]
 	if !found {
@@ -167,7 +167,7 @@ func (d *hookDesk) accept(w http.ResponseWriter, r *http.Request) (id any, err e
 	if err != nil {
 		return nil, &gateway.Refusal{Status: http.StatusBadRequest, Code: "broken_off", Message: "the payload broke off"}
 	}
-	delivery, signed := h.verify(r.Header, body, time.Now())
+	delivery, signed := h.verifyDelivery(r.Header, body, time.Now())
 	if !signed {
 		return nil, &gateway.Refusal{Status: http.StatusUnauthorized, Code: "invalid_signature", Message: "the signature is missing, wrong, or older than five minutes"}
 	}
@@ -186,9 +186,9 @@ func (d *hookDesk) accept(w http.ResponseWriter, r *http.Request) (id any, err e
 	return run, activities.CreateOnce(ctx, d.conn.Store, key, map[string]any{"id": run, "hook": name, "received_at": artifact.Timestamp(time.Now())})
 }
 
-// verify reports whether a delivery is signed, and returns its identity: the signed ID or, from GitHub, which
+// verifyDelivery reports whether a delivery is signed, and returns its identity: the signed ID or, from GitHub, which
 // signs no more, the body.
-func (h Hook) verify(header http.Header, body []byte, now time.Time) (delivery string, signed bool) {
+func (h Hook) verifyDelivery(header http.Header, body []byte, now time.Time) (delivery string, signed bool) {
 	if h.Signature == "github" {
 		mac := hmac.New(sha256.New, []byte(h.secret))
 		_, _ = mac.Write(body) // a hash never fails

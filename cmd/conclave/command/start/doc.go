@@ -5,8 +5,8 @@
 // continue.go its flags --checks and --continue. kind.go describes sessions for the commands that
 // take an ID, and result.go prints their results.
 //
-// Pipelines: pipeline_run.go has the commands, reads files and starts runs; pipeline_kind.go
-// describes runs and prints their results.
+// Pipelines: pipeline_run.go has the commands, reads files and starts runs; pipeline_validate.go
+// checks and draws them; pipeline_kind.go describes runs and prints their results.
 //
 // Steps: step_command.go runs a single step of an agent in a session directory without a server, or
 // checks the directory; launch.go prepares the step, run.go runs it and reports its end.

@@ -10,7 +10,7 @@ import (
 	"conclave/activities/attempt"
 	acts "conclave/activities/pipeline"
 	"conclave/cmd/conclave/cli"
-	"conclave/cmd/conclave/run"
+	runs "conclave/cmd/conclave/run"
 	"conclave/cmd/conclave/run/record"
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"

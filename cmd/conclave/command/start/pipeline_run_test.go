@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"conclave/cmd/conclave/cli"
-	"conclave/cmd/conclave/run"
+	runs "conclave/cmd/conclave/run"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
 	"conclave/workflows"
