@@ -137,7 +137,28 @@ func (m *model) reply(ctx context.Context, req llm.Request) llm.Message {
 	if what == "" {
 		what = usual
 	}
-	return m.say(who, what, criteriaOf(req))
+	return m.say(who, what, criteriaOf(req), takesData(offered["new_answer"]))
+}
+
+// takesData reports whether answers of a tool are data.
+func takesData(t llm.Tool) bool {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	return json.Unmarshal(t.Parameters, &schema) == nil && schema.Properties["data"] != nil
+}
+
+// decide makes data for verdictSchema: an agent's own, those of others in another order, or some that do not fit.
+func (m *model) decide(who, text string) json.RawMessage {
+	switch m.proc.w.choose(who+" decides", option{"misfit", 60}) {
+	case "misfit":
+		return json.RawMessage(`{"choice": "middle"}`)
+	}
+	if text == "yes" {
+		tags := m.proc.w.pick(who+" writes", `["a", "b"]`, `["b", "a"]`)
+		return json.RawMessage(`{"tags": ` + tags + `, "choice": "right"}`)
+	}
+	return fmt.Appendf(nil, `{"choice": "left", "try": %d, "tags": [%q]}`, m.proc.w.facts.answers(m.agent.ID)+1, m.agent.ID)
 }
 
 var criterion = regexp.MustCompile(`\bE(\d+)\b`)
@@ -154,7 +175,7 @@ func criteriaOf(req llm.Request) (most int) {
 }
 
 // say makes the message of a reply.
-func (m *model) say(who, what string, criteria int) llm.Message {
+func (m *model) say(who, what string, criteria int, hasData bool) llm.Message {
 	w := m.proc.w
 	message := llm.Message{Role: llm.Assistant}
 	call := func(name string, arguments map[string]any) {
@@ -167,7 +188,11 @@ func (m *model) say(who, what string, criteria int) llm.Message {
 		if text != "yes" {
 			text = fmt.Sprintf("answer %d by %s", w.facts.answers(m.agent.ID)+1, m.agent.ID)
 		}
-		call("new_answer", map[string]any{"content": text})
+		arguments := map[string]any{"content": text}
+		if hasData {
+			arguments["data"] = m.decide(who, text)
+		}
+		call("new_answer", arguments)
 	}
 	write := func() {
 		call("write_file", map[string]any{"path": "notes/" + m.agent.ID + ".txt", "content": who})

@@ -3,6 +3,7 @@
 package stagetest_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -45,6 +46,8 @@ const (
 	endedQuiet     = "ended means quiet"
 	saidKept       = "an acknowledged message is never forgotten"
 	somethingRuns  = "something waits or something runs"
+	dataFits       = "data of an answer fits its schema"
+	picturesShown  = "an agent sees the pictures of its question"
 	noSecrets      = "a secret is in no document"
 	linearizable   = "creations are linearizable"
 	sameReplay     = "a replay is the same run"
@@ -162,6 +165,10 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 		f.claimed(by, key, base, after)
 	case strings.Contains(key, "/ledger/"):
 		f.entered(key, after)
+	case base == "answer.json" && strings.Contains(key, "/agents/") && f.w.settings["answer_schema"] != "":
+		if f.w.settings["coordination_mode"] != "decomposition" { // whose parts are texts
+			f.checkData(key, after)
+		}
 	case base == "last_action.json":
 		f.leftOff(by, key, after)
 		var old, last artifact.LastAction
@@ -176,6 +183,21 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 	}
 	if f.ended != nil && f.isRecord(key) && string(before) != string(after) {
 		f.w.breaks(endedQuiet, "%s wrote %s after the end", by, key)
+	}
+}
+
+// checkData requires that an answer has data that fit the schema of its team.
+func (f *facts) checkData(key string, body []byte) {
+	var a artifact.Answer
+	schema, err := llm.ReadDataSchema([]byte(verdictSchema))
+	if err == nil {
+		err = json.Unmarshal(body, &a)
+	}
+	if err == nil {
+		_, err = schema.Read(a.Data)
+	}
+	if err != nil {
+		f.w.breaks(dataFits, "%s: %v: %s", key, err, body)
 	}
 }
 
@@ -250,11 +272,18 @@ func (f *facts) requested(at *execution, req llm.Request) {
 	if f.shown[token] == nil {
 		f.shown[token] = map[string]int{}
 	}
+	pictures := 0
 	for _, m := range req.Messages {
+		for _, image := range m.Images {
+			pictures += strings.Count(string(image.Data), picture)
+		}
 		for _, found := range labels.FindAllStringSubmatch(m.Content, -1) {
 			n, _ := strconv.Atoi(found[2])
 			f.shown[token][found[1]] = max(f.shown[token][found[1]], n)
 		}
+	}
+	if offers := slices.ContainsFunc(req.Tools, func(t llm.Tool) bool { return t.Name == "new_answer" }); offers && f.w.settings["images"] != "" && pictures != 1 {
+		f.w.breaks(picturesShown, "a request of %s has %d of 1 pictures", at, pictures)
 	}
 }
 
@@ -719,14 +748,23 @@ func (f *facts) checkReaders(root string, r sessionResult) {
 	if r.AnswerPath != nil {
 		var a artifact.Answer
 		o := f.w.bucket.objects[strings.TrimPrefix(*r.AnswerPath, "s3://bucket/")]
-		if err := json.Unmarshal(o.body, &a); err != nil || a.Answer != r.Answer {
-			f.w.breaks(readersSee, "the answer is %q, %s says %q (%v)", r.Answer, *r.AnswerPath, a.Answer, err)
+		if err := json.Unmarshal(o.body, &a); err != nil || a.Answer != r.Answer || !sameValue(a.Data, r.Data) {
+			f.w.breaks(readersSee, "the answer is %q %s, %s says %q %s (%v)", r.Answer, r.Data, *r.AnswerPath, a.Answer, a.Data, err)
 		}
 	}
 	events := strings.Count(string(f.w.bucket.objects[root+"events.jsonl"].body), "\n")
 	if events != status.Events {
 		f.w.breaks(readersSee, "events.jsonl has %d events of %d", events, status.Events)
 	}
+}
+
+// sameValue reports whether two JSON texts differ at most in their white space.
+func sameValue(a, b json.RawMessage) bool {
+	var first, second bytes.Buffer
+	if len(a)+len(b) == 0 {
+		return true
+	}
+	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil && first.String() == second.String()
 }
 
 // checkLastActions requires that last_action.json is of an agent's newest accepted step, or of a later one, which may

@@ -32,6 +32,7 @@ var settings = map[string][]string{
 
 // teamSettings are keys of a team file. Most are usual in most runs.
 var teamSettings = map[string][]string{
+	"answer_schema":                                     {"null", "null", verdictSchema},
 	"orchestrator.pacing":                               {"rounds", "continuous"},
 	"orchestrator.update_mode":                          {"inject", "restart"},
 	"orchestrator.on_split":                             {"revote", "plurality", "fail"},
@@ -81,6 +82,10 @@ var teamSettings = map[string][]string{
 	"timeout_settings.away_seconds":                     {"60", "20"},
 }
 
+// verdictSchema is the schema of a team's answers.
+const verdictSchema = `{"type": "object", "properties": {"choice": {"enum": ["left", "right"]}, "try": {"type": "integer"}, ` +
+	`"tags": {"type": "array", "items": {"type": "string"}, "x-conclave-set": true}}, "required": ["choice"]}`
+
 // setting returns the value of a setting. The schedule decides for each of them once.
 func (w *world) setting(name string) string {
 	if v, set := w.settings[name]; set {
@@ -102,7 +107,7 @@ func (w *world) anyAgent(at string) string { return w.pick(at+", agent", w.agent
 
 // inBase reports whether the content is one of the base.
 func (w *world) inBase(sum string) bool {
-	return slices.Contains([]string{artifact.SumOf([]byte("a\n")), artifact.SumOf([]byte("nothing yet\n"))}, sum)
+	return slices.Contains([]string{artifact.SumOf([]byte("a\n")), artifact.SumOf([]byte("nothing yet\n")), artifact.SumOf([]byte(picture))}, sum)
 }
 
 // team returns a team file. A key that its other keys do not admit is left out.
@@ -144,12 +149,20 @@ func (w *world) parse(file json.RawMessage) bool {
 
 // teamFile writes a team file with some of the settings.
 func (w *world) teamFile(names []string) json.RawMessage {
+	file := map[string]any{}
 	keys := map[string]map[string]json.RawMessage{"orchestrator": {}, "timeout_settings": {}}
 	for _, name := range names {
-		part, key, _ := strings.Cut(name, ".")
+		part, key, within := strings.Cut(name, ".")
+		if !within {
+			key = name
+		}
 		value := json.RawMessage(w.settings[key])
 		if !json.Valid(value) {
 			value, _ = json.Marshal(w.settings[key])
+		}
+		if !within {
+			file[key] = value
+			continue
 		}
 		keys[part][key] = value
 	}
@@ -157,7 +170,8 @@ func (w *world) teamFile(names []string) json.RawMessage {
 	for _, id := range w.agents() {
 		agents = append(agents, map[string]any{"id": id, "backend": map[string]any{"type": "openai", "model": "m"}})
 	}
-	data, _ := json.Marshal(map[string]any{"agents": agents, "orchestrator": keys["orchestrator"], "timeout_settings": keys["timeout_settings"]})
+	file["agents"], file["orchestrator"], file["timeout_settings"] = agents, keys["orchestrator"], keys["timeout_settings"]
+	data, _ := json.Marshal(file)
 	return data
 }
 
@@ -191,16 +205,24 @@ func playSession(w *world) func(*world) {
 	if w.pick("setting base", "none", "none", "two files") == "two files" {
 		in.Base = w.upload()
 	}
+	if w.pick("setting images", "none", "none", "none", "one") == "one" {
+		in.Images = []artifact.Picture{{Manifest: w.upload(), Path: "picture.png"}}
+		w.settings["images"] = "one"
+	}
 	if w.pick("setting client_tools", "none", "none", "one") == "one" {
 		in.ClientTools = json.RawMessage(`[{"type": "function", "function": {"name": "ask", "parameters": {"type": "object", "properties": {}}}}]`)
 	}
 	return func(w *world) { w.temporal.begin(sessionflow.Type, w.root, in, "", nil, nil) }
 }
 
+// picture is a PNG of one pixel.
+const picture = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
+	"\x00\x00\x00\nIDATx\x9cc\x00\x01\x00\x00\x05\x00\x01\r\n-\xb4\x00\x00\x00\x00IEND\xaeB`\x82"
+
 // upload stores a base, and returns its reference.
 func (w *world) upload() string {
 	dir := filepath.Join(w.scratch, "base")
-	for name, content := range map[string]string{"a.txt": "a\n", "log.txt": "nothing yet\n"} {
+	for name, content := range map[string]string{"a.txt": "a\n", "log.txt": "nothing yet\n", "picture.png": picture} {
 		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 		if err != nil {
 			w.breaks("a base is uploaded", "%v", err)
