@@ -82,7 +82,7 @@ type Ended struct {
 // Reckon completes the record of a step whose activity did not report its end: the step was
 // cancelled while it waited for its next attempt, its worker was lost, or an operator ended it. It
 // stores the partial work and returns the number and the usage of the step, and the answers that an
-// update showed it. The Token is empty if there is no journal to resume from.
+// update showed it. The Token is empty if there is no journal to resume from, and no commit to take over.
 func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, error) {
 	defer activities.Beat(ctx)()
 	ports := step.Ports{Store: p.Store, Now: p.Now, Redact: p.Redact}
@@ -102,6 +102,9 @@ func (p Process) Reckon(ctx context.Context, s step.Spec, e Ended) (Failure, err
 	found := Failure{Step: r.Step, Usage: r.Usage, Seen: coordination.SeenOf(r.Seen)}
 	if len(r.Transcript) > 0 {
 		found.Token = e.Token
+	}
+	if e.Suspended && r.Commit.Kind != "" { // the step that goes on takes the action and its number
+		found.Token, found.Step = e.Token, 0
 	}
 	if err == nil {
 		found.AwaySince, err = p.awaySince(ctx, s, r.Usage.ModelCalls, e.AwaySince)

@@ -91,6 +91,7 @@ type Prepared struct {
 // StepInput describes one launch. The activity reads large values from the run's directory.
 type StepInput struct {
 	Run        string          `json:"run"`
+	Before     string          `json:"before,omitempty"` // run of the workflow that this one goes on with
 	ConfigHash string          `json:"config_hash"`
 	Launch     pipeline.Launch `json:"launch"`
 

@@ -25,7 +25,15 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 	if err != nil {
 		return TeamQuestion{}, err
 	}
-	if l.TeamOf != "" && last != "" {
+	goesOn := l.TeamOf != ""
+	if !goesOn && last != "" && in.Before != "" { // the record of the run before may lack its last launch
+		session, err := artifact.ReadJSON[artifact.Session](ctx, a.Store, artifact.InBucket(last).File("session.json"))
+		if err != nil {
+			return TeamQuestion{}, err
+		}
+		goesOn = session.ParentRun == in.Before
+	}
+	if goesOn && last != "" {
 		q := TeamQuestion{Session: last, Resume: true}
 		q.Messages, err = pipelineagent.Messages(ctx, a.Store, layout, l.Told, l.Messages)
 		return q, err

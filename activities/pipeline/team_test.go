@@ -26,6 +26,22 @@ func TestAskTeam(t *testing.T) {
 	}
 }
 
+// A run goes on with a session that the run before it had started, although its record may not have the launch. A
+// session of a run that was reset is left alone.
+func TestAskTeam_ofTheRunBefore(t *testing.T) {
+	t.Parallel()
+	f, p := prepared(t)
+	in := StepInput{Run: "p1", Before: "run2", ConfigHash: p.ConfigHash, Launch: pipeline.Launch{ID: "l1", Step: "decide", Kind: pipeline.Session}}
+	session := artifact.InBucket("p1-decide-l1").File("session.json")
+	for parent, resumes := range map[string]bool{"run1": false, "run2": true} {
+		require.NoError(t, artifact.PutJSON(t.Context(), f.store, session, artifact.Session{ParentRun: parent}))
+		q, err := run[TeamQuestion](f, "AskTeam", in)
+		require.NoError(t, err)
+		require.Equal(t, resumes, q.Resume)
+		require.Equal(t, resumes, q.Session == "p1-decide-l1")
+	}
+}
+
 // The allowances of a launch are the limits of the session, whatever its team is.
 func TestAskTeam_limits(t *testing.T) {
 	t.Parallel()

@@ -84,6 +84,10 @@ func TestReckon_mendsTheTranscript(t *testing.T) {
 
 		found := f.reckon("l1", f.token(), attempt.Ended{Suspended: suspended})
 		require.EqualValues(t, 1, found.Usage.ModelCalls)
+		if suspended { // the step that goes on looks for the action from this number on
+			require.Equal(t, f.token(), found.Token)
+			require.Zero(t, found.Step)
+		}
 		mended, err := f.store.Get(t.Context(), key)
 		require.NoError(t, err)
 		require.Equal(t, string(committed), string(mended))

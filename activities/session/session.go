@@ -47,6 +47,8 @@ func (a *Activities) RegisterBookkeeping(r worker.ActivityRegistry) {
 type PrepareInput struct {
 	Session string `json:"session"`
 	artifact.Owner
+	ParentRun string `json:"parent_run,omitempty"` // of the workflow that started the session as a child
+
 	Query    string          `json:"query"`
 	Team     string          `json:"team,omitempty"`
 	Config   json.RawMessage `json:"config,omitempty"`
@@ -350,7 +352,7 @@ func (a *Activities) claimSession(ctx context.Context, layout artifact.Layout, i
 	given := len(in.Criteria) > 0
 	made, _, err := activities.Claim(ctx, a.memory.rememberingStore(ctx, a.Store), layout.File("session.json"), artifact.Session{
 		Query: in.Query, ConfigHash: t.Hash(), Owner: in.Owner, CreatedAt: artifact.Timestamp(a.Now()), Material: in.Material,
-		Continues: in.Continues, Turns: len(in.History), Checks: in.Checks, Limits: in.Limits,
+		ParentRun: in.ParentRun, Continues: in.Continues, Turns: len(in.History), Checks: in.Checks, Limits: in.Limits,
 		Caller: in.Caller, Criteria: &given,
 	}, "session "+in.Session, "choose another session ID, or go on with it: give resume instead of a query")
 	if err != nil {

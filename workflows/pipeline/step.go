@@ -66,7 +66,7 @@ func (s *step) askTeam() {
 }
 
 func (s *step) activityInput(d *acts.TeamDecision) acts.StepInput {
-	return acts.StepInput{Run: s.p.id, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
+	return acts.StepInput{Run: s.p.id, Before: s.p.before, ConfigHash: s.p.prepared.ConfigHash, Launch: s.launch, Decision: d}
 }
 
 func (s *step) beginActivity(d *acts.TeamDecision) {

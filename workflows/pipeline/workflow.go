@@ -39,6 +39,7 @@ type run struct {
 	id  string
 
 	prepared acts.Prepared
+	before   string          // the run that this one goes on with; empty for none
 	core     *pipeline.State // nil while preparing
 	begun    bool            // the directory is claimed
 	result   *pipeline.Result
@@ -155,7 +156,7 @@ func (p *run) reopenRun() error {
 	if err := workflow.ExecuteActivity(ctx, registered.ReopenPipeline, input).Get(ctx, &r); err != nil {
 		return err
 	}
-	p.id = cmp.Or(r.Run, p.id)
+	p.id, p.before = cmp.Or(r.Run, p.id), r.Event.Run
 	p.in.Request, p.in.Resume = r.Request, false
 	p.core, p.prepared, p.recorded, p.traced = r.Saved.Core, r.Saved.Prepared, r.Saved.Recorded, r.Saved.Traced
 	p.setClock(r.Saved.SecondsLeft)

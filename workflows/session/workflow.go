@@ -165,6 +165,9 @@ func (s *session) prepareSession() (int, error) {
 		History: s.in.History, Continues: s.in.Continues, Conversation: s.in.Conversation, Material: s.in.Material,
 		Caller: s.in.callerInput(), Limits: s.in.Limits,
 	}
+	if info.ParentWorkflowExecution != nil {
+		input.ParentRun = info.ParentWorkflowExecution.RunID
+	}
 	ctx := workflows.Preparing(s.ctx, "resolve the team, claim the session's directory")
 	if err := workflow.ExecuteActivity(ctx, registered.Prepare, input).Get(ctx, &s.prepared); err != nil {
 		return 0, err

@@ -391,6 +391,9 @@ func (o *outbound) Now(workflow.Context) time.Time { return o.flow.now }
 func (o *outbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	info := *o.Next.GetInfo(ctx)
 	info.WorkflowExecution.RunID, info.FirstRunID, info.OriginalRunID = o.flow.run, o.flow.first, o.flow.run
+	if parent := o.flow.parent; parent != nil {
+		info.ParentWorkflowExecution = &workflow.Execution{ID: parent.id, RunID: parent.run}
+	}
 	return &info
 }
 

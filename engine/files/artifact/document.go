@@ -25,6 +25,9 @@ type Session struct {
 	Caller
 	Material
 
+	// ParentRun is the ID of the workflow run that started the session as a child; empty for no child.
+	ParentRun string `json:"parent_run,omitempty"`
+
 	// Continues is the ID of the session whose conversation this session continues, or empty.
 	// Turns is the number of earlier turns in history.json.
 	Continues string `json:"continues,omitempty"`
