@@ -293,7 +293,10 @@ func (f *facts) leftOff(by, key string, body []byte) {
 	if json.Unmarshal(body, &last) != nil || last.Error == nil || last.Error.Type != "Cancelled" || f.wrote[by] == "" {
 		return
 	}
-	dir := fmt.Sprintf("%s/%03d/", path.Dir(key), last.StepNumber)
+	dir := path.Dir(key) + "/"
+	if !strings.Contains(key, "/steps/") { // that of a session is its agent's
+		dir += fmt.Sprintf("%03d/", last.StepNumber)
+	}
 	if _, committed := f.w.bucket.objects[dir+"action.json"]; committed { // with its files
 		return
 	}

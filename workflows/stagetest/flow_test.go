@@ -306,6 +306,7 @@ func (f *flow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 	}
 	for _, c := range f.children() { // the server ends them, the test environment does not
 		c.killed = true
+		c.abandon()
 		_ = f.env.SignalWorkflowByID(c.id, deliverSignal, nil)
 	}
 	_ = workflow.Await(detached, func() bool { return len(f.children()) == 0 })
@@ -333,6 +334,11 @@ func (f *flow) terminate() {
 	f.killed = true
 	f.batch = nil
 	_ = f.env.SignalWorkflowByID(f.id, deliverSignal, nil)
+	f.abandon()
+}
+
+// abandon closes the activities of a run that is terminated: none of them is tried again.
+func (f *flow) abandon() {
 	for _, a := range f.activities {
 		if !a.closed {
 			f.w.facts.abandoned(a)
