@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"go.yaml.in/yaml/v4"
@@ -196,7 +197,13 @@ type rule struct {
 	booleans []string // the choices that true and false stand for; nil if booleans are refused
 }
 
+// rulesByType has a []rule for each reflect.Type: the tags are long, and every step reads its team.
+var rulesByType sync.Map
+
 func rulesOf(t reflect.Type) []rule {
+	if known, ok := rulesByType.Load(t); ok {
+		return known.([]rule) //nolint:forcetypeassert // the map has no others
+	}
 	rs := make([]rule, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -216,6 +223,7 @@ func rulesOf(t reflect.Type) []rule {
 		}
 		rs = append(rs, r)
 	}
+	rulesByType.Store(t, rs)
 	return rs
 }
 
