@@ -396,6 +396,9 @@ func (f *facts) launched(l coordination.Launch, at time.Time) {
 	if l.Purpose != coordination.Coordinate || l.ResumeFrom != "" || l.Given == 0 {
 		return
 	}
+	if most, _ := strconv.Atoi(teamSettings["orchestrator.max_steps_per_agent"][0]); l.Round > most {
+		return // who has had all its steps is recalled by messages only
+	}
 	wave := fmt.Sprintf("%d of %d after %d answers at %v", l.Round, len(f.w.temporal.flows), l.Given, at) // who leads may have to wait
 	offered := fmt.Sprint(l.Offered)
 	if other, there := f.waves[wave]; there && other != offered {
