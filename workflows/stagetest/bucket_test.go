@@ -96,12 +96,16 @@ func (v view) call(ctx context.Context, op, key string, options []option, perfor
 		return perform("")
 	}
 	fault := func(err error) error { return artifact.StoreFault(op+" "+key, err) }
-	return v.w.call(ctx, v.proc, op+" "+short(key), options, fault, func(what string) error {
+	err := v.w.call(ctx, v.proc, op+" "+short(key), options, fault, func(what string) error {
 		if time.Now().Before(v.away) {
 			return fault(fmt.Errorf("simulated: the store is away"))
 		}
 		return perform(what)
 	})
+	if err != nil && op == "put" && strings.Contains(key, "/blobs/") {
+		v.w.facts.refused(whoIs(ctx, v.proc))
+	}
+	return err
 }
 
 // Get implements artifact.Store.

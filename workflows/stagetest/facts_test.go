@@ -287,6 +287,13 @@ func (f *facts) requested(at *execution, req llm.Request) {
 	}
 }
 
+// refused notes that the store has refused the files of an execution, which are lost if they were its last ones.
+func (f *facts) refused(by string) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	delete(f.wrote, by)
+}
+
 // leftOff requires that a step that was cut off while its tools worked has left their files.
 func (f *facts) leftOff(by, key string, body []byte) {
 	var last artifact.LastAction
@@ -802,6 +809,9 @@ func (f *facts) checkCalls(u llm.Usage) {
 		if !r.known() {
 			unknown++
 		}
+	}
+	if slices.ContainsFunc(f.w.temporal.flows, (*flow).leftReckoning) {
+		unknown = left
 	}
 	if counted := int(u.ModelCalls + u.Repeated); counted > left || counted < left-unknown {
 		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted, %d of them as repeated:%s", left, unknown, counted, u.Repeated, f.listRequests())

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -337,13 +339,18 @@ func (f *flow) terminate() {
 	f.abandon()
 }
 
+// leftReckoning reports whether a run has ended while a store that was away kept it from counting a step.
+func (f *flow) leftReckoning() bool {
+	return slices.ContainsFunc(f.activities, func(a *job) bool { return strings.HasPrefix(a.name, "Reckon") && a.closed && !a.answered })
+}
+
 // abandon closes the activities of a run that is terminated: none of them is tried again.
 func (f *flow) abandon() {
 	for _, a := range f.activities {
 		if !a.closed {
 			f.w.facts.abandoned(a)
 		}
-		a.closed = true
+		a.closed, a.current = true, nil
 	}
 }
 
