@@ -77,14 +77,8 @@ func (a *Attempt) findCommit(ctx context.Context) error {
 	return nil
 }
 
-// KeepTranscript stores the transcript of a step that ended without an action, and deletes its journal.
-func (a *Attempt) KeepTranscript(ctx context.Context) {
-	a.Leave(ctx)
-	step.Forget(ctx, a.Ports.Store, a.Spec.Layout.Journals(a.Spec.Token))
-}
-
-// Leave stores the transcript and the files of a step that is resumed later. It only logs a
-// failure, since a retry of the step would cost more.
+// Leave stores the transcript and the files of a step that ended without an action. Its journal stays: if this end is
+// not reported, the next attempt ends in the same way. Leave only logs a failure, since a retry of the step would cost more.
 func (a *Attempt) Leave(ctx context.Context) {
 	if err := step.Leave(ctx, a.Ports, a.Spec, a.Result); err != nil {
 		activity.GetLogger(ctx).Warn("the transcript of a step without an action was not kept", "step", a.Result.Step, "error", err)

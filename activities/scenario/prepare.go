@@ -26,11 +26,12 @@ import (
 // the definition, assigns the run's number, and writes the first result.json.
 func (a *Activities) PrepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
 	defer activities.Beat(ctx)()
-	p, err := a.prepareScenario(ctx, in)
+	p, err := a.prepareScenario(ctx, activities.FenceStore(ctx, a.Store, a), in)
 	return p, a.Tellable(err)
 }
 
-func (a *Activities) prepareScenario(ctx context.Context, in PrepareInput) (Prepared, error) {
+// prepareScenario replaces documents in the store alone, which is fenced.
+func (a *Activities) prepareScenario(ctx context.Context, store artifact.Store, in PrepareInput) (Prepared, error) {
 	if in.Resume && in.RunID == "" {
 		claimed, err := activities.ClaimedBy(ctx, a.Store, in.WorkflowID)
 		if err != nil {
@@ -46,7 +47,7 @@ func (a *Activities) prepareScenario(ctx context.Context, in PrepareInput) (Prep
 		return Prepared{}, err
 	}
 	if in.Resume {
-		return a.resumeRun(ctx, layout, in)
+		return a.resumeRun(ctx, store, layout, in)
 	}
 	team, err := a.resolveTester(ctx, layout, in, "")
 	if err != nil {
@@ -72,16 +73,16 @@ func (a *Activities) prepareScenario(ctx context.Context, in PrepareInput) (Prep
 	if p.RunNumber, err = a.runNumber(ctx, in, created); err != nil {
 		return Prepared{}, err
 	}
-	return a.beginRun(ctx, layout, p, team)
+	return a.beginRun(ctx, store, layout, p, team)
 }
 
 // beginRun stores the team, completes the prepared run, and writes a result with status running.
-func (a *Activities) beginRun(ctx context.Context, layout artifact.Layout, p Prepared, team config.Team) (Prepared, error) {
+func (a *Activities) beginRun(ctx context.Context, store artifact.Store, layout artifact.Layout, p Prepared, team config.Team) (Prepared, error) {
 	canonical, err := team.Canonical()
 	if err != nil {
 		return Prepared{}, activities.Invalid(err)
 	}
-	if err := a.Store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
+	if err := store.Put(ctx, layout.File("config.json"), bytes.NewReader(canonical)); err != nil {
 		return Prepared{}, err
 	}
 	p.ConfigHash, p.Notify = team.Hash(), a.Receivers
@@ -92,7 +93,7 @@ func (a *Activities) beginRun(ctx context.Context, layout artifact.Layout, p Pre
 		RunID: p.RunID, RunNumber: p.RunNumber, RunPath: RunPath(p.Plan.Slug, p.RunID), Scenario: p.Plan.Slug, Title: p.Plan.Title, Status: scenario.Running,
 		Only: p.Plan.Only, StartedAt: p.StartedAt, DurationMS: p.WorkedMS, Steps: core.Results, Cost: core.Usage, Execution: p.Execution,
 	}
-	return p, artifact.PutJSON(ctx, a.Store, layout.File("result.json"), result)
+	return p, artifact.PutJSON(ctx, store, layout.File("result.json"), result)
 }
 
 // RunPath returns the directory of a run, relative to the project or to the store.

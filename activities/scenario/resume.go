@@ -14,7 +14,7 @@ import (
 	"conclave/engine/scenario"
 )
 
-func (a *Activities) resumeRun(ctx context.Context, layout artifact.Layout, in PrepareInput) (Prepared, error) {
+func (a *Activities) resumeRun(ctx context.Context, store artifact.Store, layout artifact.Layout, in PrepareInput) (Prepared, error) {
 	last, number, err := a.lastClaim(ctx, layout)
 	if err != nil {
 		return Prepared{}, err
@@ -58,7 +58,7 @@ func (a *Activities) resumeRun(ctx context.Context, layout artifact.Layout, in P
 	if p.Events, err = a.countEvents(ctx, layout); err != nil {
 		return Prepared{}, err
 	}
-	return a.beginRun(ctx, layout, p, team)
+	return a.beginRun(ctx, store, layout, p, team)
 }
 
 // lastClaim returns the newest claim of a run and its number, or 0 if there is no claim.

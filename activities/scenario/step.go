@@ -281,7 +281,7 @@ func (t *stepRun) doubtPass(r *StepResult, used int) []string {
 }
 
 func (t *stepRun) exhaustedResult(ctx context.Context) (StepResult, error) {
-	t.KeepTranscript(ctx)
+	t.Leave(ctx)
 	evidence, err := t.storedEvidence(ctx)
 	if err != nil {
 		return StepResult{}, t.Error(err)

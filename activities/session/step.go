@@ -35,7 +35,7 @@ func (a *Activities) RunStep(ctx context.Context, in StepInput) (StepResult, err
 		case ended != nil && ended.Calls != nil:
 			return a.awaitingResult(ctx, run, in, ended.Calls)
 		case ended != nil:
-			run.KeepTranscript(ctx)
+			run.Leave(ctx)
 			return StepResult{
 				Token: run.Token, Step: run.Result.Step, Ended: ended.Why, Usage: run.Result.Usage, Outcome: team.Outcome{Seen: run.Seen()},
 			}, nil

@@ -588,6 +588,9 @@ func (f *facts) checkDecision(r sessionResult) {
 	if votes == 0 && len(r.Failed) > 0 && len(r.Failed) == r.Agents && r.Status != "failed" {
 		f.w.breaks(decidesByVotes, "every agent has failed and nobody has voted, and the session ended %s", r.Status)
 	}
+	if r.Status == "plurality" && votes > 0 && r.Agents < len(f.w.agents()) {
+		f.w.breaks(decidesByVotes, "a split vote of %d agents decides, and %d have not joined", r.Agents, len(f.w.agents())-r.Agents)
+	}
 	least, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(f.w.settings["act_when"], `{"min_support": `), "}"), 64)
 	if r.Status == "undecided" && r.DecidedBy == coordination.ByQuorum && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
 		f.w.breaks(decidesByVotes, "undecided with %d of %d votes, and %d agents were cut off that could have voted", r.Votes[r.Winner], r.Agents, len(r.Cut))
@@ -800,9 +803,12 @@ func (f *facts) checkLastActions(root string, entries []session.Entry) {
 // checkCalls requires that no request is counted twice, and that none of which the product has heard is
 // missing.
 func (f *facts) checkCalls(u llm.Usage) {
-	left, unknown := 0, 0
+	left, unknown, perhaps := 0, 0, 0
 	for _, r := range f.requests {
 		if r.state == "refused" {
+			if r.told && !r.by.done { // of which the product has heard, but not of its end
+				perhaps++
+			}
 			continue
 		}
 		left++
@@ -813,7 +819,7 @@ func (f *facts) checkCalls(u llm.Usage) {
 	if slices.ContainsFunc(f.w.temporal.flows, (*flow).leftReckoning) {
 		unknown = left
 	}
-	if counted := int(u.ModelCalls + u.Repeated); counted > left || counted < left-unknown {
+	if counted := int(u.ModelCalls + u.Repeated); counted > left+perhaps || counted < left-unknown {
 		f.w.breaks(callsCounted, "%d requests left, %d of them unknown, %d are counted, %d of them as repeated:%s", left, unknown, counted, u.Repeated, f.listRequests())
 	}
 }
