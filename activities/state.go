@@ -33,14 +33,15 @@ const stateFormat = 3
 type SavedState[S any] struct {
 	Format int       `json:"format"`
 	Run    string    `json:"run"`
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at"`    // when the server scheduled the record: the clocks of workers differ
 	Saved  *S        `json:"saved"` // nil if nothing was saved
 }
 
 // SaveState writes the state of the activity's workflow run.
-func SaveState[S any](ctx context.Context, store artifact.Store, layout artifact.Layout, now time.Time, saved *S) error {
-	run := activity.GetInfo(ctx).WorkflowExecution.RunID
-	return artifact.PutJSON(ctx, store, layout.SavedState(run), SavedState[S]{Format: stateFormat, Run: run, At: artifact.Timestamp(now), Saved: saved})
+func SaveState[S any](ctx context.Context, store artifact.Store, layout artifact.Layout, saved *S) error {
+	info := activity.GetInfo(ctx)
+	state := SavedState[S]{Format: stateFormat, Run: info.WorkflowExecution.RunID, At: artifact.Timestamp(info.ScheduledTime), Saved: saved}
+	return artifact.PutJSON(ctx, store, layout.SavedState(state.Run), state)
 }
 
 // LastState returns the newest saved state of a session or pipeline whose first run is given, and the

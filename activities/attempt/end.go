@@ -58,12 +58,18 @@ func (a *Attempt) concludeDead(ctx context.Context) error {
 	}
 	err := a.findCommit(ctx)
 	if errors.Is(err, artifact.ErrNotFound) {
-		if r, recoverErr := step.Recover(ctx, a.Ports, a.Spec); recoverErr == nil {
-			a.Result = r // more recent than the heartbeats
-		}
+		a.recoverResult(ctx)
 		return &noProgressError{attempts: maxFruitless}
 	}
 	return err
+}
+
+// recoverResult reads from the store how far earlier attempts have come: their heartbeats may not have told all.
+func (a *Attempt) recoverResult(ctx context.Context) {
+	if r, err := step.Recover(ctx, a.Ports, a.Spec); err == nil {
+		a.Result = r
+		a.noteProgress(step.Progress{Step: r.Step, Usage: r.Usage})
+	}
 }
 
 // findCommit reads the step's committed action. It may return artifact.ErrNotFound.
@@ -100,6 +106,9 @@ func (a *Attempt) endInterrupted(ctx context.Context, cause error) error {
 func (a *Attempt) endCancelled(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer stop()
+	if a.Number > 1 && a.Spec.Dir != nil && len(a.Result.Transcript) == 0 { // it has not read the journal
+		a.recoverResult(ctx)
+	}
 	// The session waits only briefly, and does not depend on these records.
 	switch {
 	case a.Spec.Dir == nil: // it was never assembled

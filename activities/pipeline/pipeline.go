@@ -243,7 +243,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	if err := artifact.PutJSON(ctx, store, layout.File("status.json"), in.Status); err != nil {
 		return err
 	}
-	if err := activities.SaveState(ctx, store, layout, a.Now(), in.Saved); err != nil || !in.Over {
+	if err := activities.SaveState(ctx, store, layout, in.Saved); err != nil || !in.Over {
 		return err
 	}
 	a.EndShared(layout.Root())

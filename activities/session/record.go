@@ -83,7 +83,7 @@ func (a *Activities) writeRecord(ctx context.Context, store artifact.Store, layo
 	}
 	saved := *in.Saved
 	saved.Prepared.Drafted = in.Status.Preparations
-	return activities.SaveState(ctx, store, layout, a.Now(), &saved)
+	return activities.SaveState(ctx, store, layout, &saved)
 }
 
 // cleanUpSession ends the suspended steps of a session that is over, and deletes the journals if it cannot be reopened.

@@ -563,7 +563,8 @@ func (f *facts) checkHeard(r sessionResult) {
 	}
 	for _, m := range f.said {
 		gone := slices.Contains(r.Cut, m.Agent) || slices.ContainsFunc(r.Failed, func(a coordination.FailedAgent) bool { return a.ID == m.Agent })
-		if m.Agent == "" || gone {
+		presents := f.w.settings["final_answer_strategy"] != "" && (m.Agent == r.Winner || r.PresentedBy != nil && m.Agent == *r.PresentedBy)
+		if m.Agent == "" || gone || presents { // who presents may have committed already
 			continue
 		}
 		heard := 0
