@@ -589,8 +589,8 @@ func (f *facts) checkDecision(r sessionResult) {
 	if votes == 0 && len(r.Failed) > 0 && len(r.Failed) == r.Agents && r.Status != "failed" {
 		f.w.breaks(decidesByVotes, "every agent has failed and nobody has voted, and the session ended %s", r.Status)
 	}
-	if r.Status == "plurality" && votes > 0 && r.Agents < len(f.w.agents()) {
-		f.w.breaks(decidesByVotes, "a split vote of %d agents decides, and %d have not joined", r.Agents, len(f.w.agents())-r.Agents)
+	if r.Status == "plurality" && len(r.Failed)+len(r.Cut) == 0 && votes > 0 && (votes < r.Agents || r.Agents < len(f.w.agents())) {
+		f.w.breaks(decidesByVotes, "a split vote decides with %d votes of %d agents, of %d that could join", votes, r.Agents, len(f.w.agents()))
 	}
 	least, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(f.w.settings["act_when"], `{"min_support": `), "}"), 64)
 	if r.Status == "undecided" && r.DecidedBy == coordination.ByQuorum && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
