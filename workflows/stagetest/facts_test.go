@@ -558,7 +558,7 @@ func (f *facts) messageOf(text string) int {
 // checkHeard requires that an agent has received the messages to it, unless a person, the time or the money
 // has ended the session, or the others have ended it without the agent.
 func (f *facts) checkHeard(r sessionResult) {
-	if r.Status != "consensus" && r.Status != "plurality" || f.w.settings["budget"] != "" || f.w.settings["decide_when"] == "quorum" {
+	if r.Status != "consensus" && r.Status != "plurality" || f.w.settings["budget"] != "" || f.w.settings["decide_when"] == "quorum" || f.w.settings["max_orchestration_restarts"] != "" {
 		return
 	}
 	for _, m := range f.said {
