@@ -174,6 +174,9 @@ func criteriaOf(req llm.Request) (most int) {
 	return most
 }
 
+// scoreOf has the scores of an agent's answers: the one configured first does not make the best.
+var scoreOf = map[string]int{"agent_b": 4, "agent_a": 9, "agent_c": 2, "agent_e": 5, "agent_d": 3}
+
 // say makes the message of a reply.
 func (m *model) say(who, what string, criteria int, hasData bool) llm.Message {
 	w := m.proc.w
@@ -240,9 +243,11 @@ func (m *model) say(who, what string, criteria int, hasData bool) llm.Message {
 		}
 		scores := map[string]int{}
 		for n := range criteria {
-			scores[fmt.Sprintf("E%d", n+1)] = 7
+			scores[fmt.Sprintf("E%d", n+1)] = scoreOf[m.agent.ID]
 		}
-		call("submit_evaluation", map[string]any{"packet": packet, "verdict": map[string]any{"verdict": "converged", "scores": scores}, "next_tasks": nil})
+		w.facts.evaluated[m.agent.ID] = criteria > 0
+		tasks := map[string]any{"approach_assessment": map[string]any{"ceiling_status": "ceiling_reached"}}
+		call("submit_evaluation", map[string]any{"packet": packet, "verdict": map[string]any{"verdict": "converged", "scores": scores}, "next_tasks": tasks})
 	case "submit":
 		call("submit", nil)
 	case "restart":

@@ -64,29 +64,30 @@ const (
 
 // facts is what has really happened in a run, beside what the product says. It checks the invariants.
 type facts struct {
-	w        *world
-	tokens   map[string]string // of claims and commits, by file and token
-	accepted []session.Entry   // entries that a workflow has asked to record
-	commands map[string]int
-	command  int
-	requests []*request
-	said     []workflows.Request       // messages whose update was answered
-	shown    map[string]map[string]int // by token and agent's name, the newest revision in its requests
-	wrote    map[string]string         // by execution, a file that a tool has written
-	waves    map[string]string         // what the agents of a round are offered
-	pausing  map[*flow]bool            // whether the last request to pause or to resume was to pause
-	ended    *flow                     // the run has ended, and nothing has begun since
-	history  []porcupine.Operation     // of documents that are written once
-	ticks    int64
-	replies  []string        // questions whose reply was acknowledged
-	allowed  map[string]bool // questions about commands that people have allowed
-	runs     int             // commands that have run
+	w         *world
+	tokens    map[string]string // of claims and commits, by file and token
+	accepted  []session.Entry   // entries that a workflow has asked to record
+	commands  map[string]int
+	command   int
+	requests  []*request
+	said      []workflows.Request       // messages whose update was answered
+	shown     map[string]map[string]int // by token and agent's name, the newest revision in its requests
+	wrote     map[string]string         // by execution, a file that a tool has written
+	waves     map[string]string         // what the agents of a round are offered
+	pausing   map[*flow]bool            // whether the last request to pause or to resume was to pause
+	ended     *flow                     // the run has ended, and nothing has begun since
+	history   []porcupine.Operation     // of documents that are written once
+	ticks     int64
+	replies   []string        // questions whose reply was acknowledged
+	evaluated map[string]bool // agents with an evaluation that is complete
+	allowed   map[string]bool // questions about commands that people have allowed
+	runs      int             // commands that have run
 }
 
 func newFacts(w *world) *facts {
 	return &facts{
 		w: w, tokens: map[string]string{}, commands: map[string]int{}, shown: map[string]map[string]int{}, wrote: map[string]string{},
-		waves: map[string]string{}, pausing: map[*flow]bool{}, allowed: map[string]bool{},
+		waves: map[string]string{}, pausing: map[*flow]bool{}, allowed: map[string]bool{}, evaluated: map[string]bool{},
 	}
 }
 
@@ -172,7 +173,7 @@ func (f *facts) written(by, key string, before []byte, there bool, after []byte)
 	case base == "last_action.json":
 		f.leftOff(by, key, after)
 		var old, last artifact.LastAction
-		if there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && last.StepNumber > 0 && old.StepNumber > last.StepNumber {
+		if !f.w.frozen && there && json.Unmarshal(before, &old) == nil && json.Unmarshal(after, &last) == nil && last.StepNumber > 0 && old.StepNumber > last.StepNumber {
 			f.w.breaks(readersSee, "%s replaced %s of step %d by that of step %d", by, key, old.StepNumber, last.StepNumber)
 		}
 	case base == "workspace.json", base == "partial.json":
@@ -592,9 +593,22 @@ func (f *facts) checkDecision(r sessionResult) {
 	if r.Status == "plurality" && len(r.Failed)+len(r.Cut) == 0 && votes > 0 && (votes < r.Agents || r.Agents < len(f.w.agents())) {
 		f.w.breaks(decidesByVotes, "a split vote decides with %d votes of %d agents, of %d that could join", votes, r.Agents, len(f.w.agents()))
 	}
+	f.checkScores(r, votes)
 	least, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(f.w.settings["act_when"], `{"min_support": `), "}"), 64)
 	if r.Status == "undecided" && r.DecidedBy == coordination.ByQuorum && float64(r.Votes[r.Winner]+len(r.Cut)) >= least*float64(r.Agents) {
 		f.w.breaks(decidesByVotes, "undecided with %d of %d votes, and %d agents were cut off that could have voted", r.Votes[r.Winner], r.Agents, len(r.Cut))
+	}
+}
+
+// checkScores requires that of answers without votes that are all evaluated the best is elected.
+func (f *facts) checkScores(r sessionResult, votes int) {
+	best, all := 0, true
+	for _, id := range f.w.agents() {
+		all = all && f.evaluated[id]
+		best = max(best, scoreOf[id])
+	}
+	if all && r.Status == "finished" && votes == 0 && len(r.Failed) == 0 && scoreOf[r.Winner] < best {
+		f.w.breaks(decidesByVotes, "without votes the answer of %s is elected, which has %d of %d points", r.Winner, scoreOf[r.Winner], best)
 	}
 }
 
@@ -817,7 +831,7 @@ func (f *facts) checkCalls(u llm.Usage) {
 			unknown++
 		}
 	}
-	if slices.ContainsFunc(f.w.temporal.flows, (*flow).leftReckoning) {
+	if slices.ContainsFunc(f.w.temporal.flows, func(run *flow) bool { return run.leftReckoning() || run.killed && run.kind == scenarioflow.Type }) {
 		unknown = left
 	}
 	if counted := int(u.ModelCalls + u.Repeated); counted > left+perhaps || counted < left-unknown {

@@ -93,6 +93,7 @@ func (p *people) strikeProcess(proc *process, kind string, d time.Duration) {
 	case "kill":
 		p.kill(proc)
 	case "freeze":
+		p.w.frozen = true
 		proc.freeze(d)
 	case "leave":
 		if !proc.leaving {

@@ -32,32 +32,35 @@ var settings = map[string][]string{
 
 // teamSettings are keys of a team file. Most are usual in most runs.
 var teamSettings = map[string][]string{
-	"answer_schema":                                     {"null", "null", verdictSchema},
-	"orchestrator.pacing":                               {"rounds", "continuous"},
-	"orchestrator.update_mode":                          {"inject", "restart"},
-	"orchestrator.on_split":                             {"revote", "plurality", "fail"},
-	"orchestrator.max_steps_per_agent":                  {"12", "2", "4"},
-	"orchestrator.max_rounds":                           {"null", "2", "3", "null"},
-	"orchestrator.on_agent_failure":                     {"continue", "park", "fail"},
-	"orchestrator.min_active_agents":                    {"1", "2"},
-	"orchestrator.decide_when":                          {"all", "quorum"},
-	"orchestrator.quorum_grace_seconds":                 {"30", "0"},
-	"orchestrator.team_size":                            {`{"start": null}`, `{"start": 1}`, `{"start": 2}`},
-	"orchestrator.early_agreement":                      {"false", "true"},
-	"orchestrator.peer_visibility":                      {"all", "all", "none"},
-	"orchestrator.disable_injection":                    {"false", "true"},
-	"orchestrator.defer_peer_updates_until_restart":     {"false", "true"},
-	"orchestrator.fairness_lead_cap_answers":            {"2", "0", "1"},
-	"orchestrator.max_new_answers_per_agent":            {"null", "1", "2"},
-	"orchestrator.max_new_answers_global":               {"null", "3"},
-	"orchestrator.defer_voting_until_all_answered":      {"false", "true"},
-	"orchestrator.skip_voting":                          {"false", "false", "false", "true"},
-	"orchestrator.final_answer_strategy":                {"winner_reuse", "winner_present", "synthesize"},
-	"orchestrator.max_orchestration_restarts":           {"0", "0", "1"},
-	"orchestrator.coordination_mode":                    {"voting", "voting", "voting", "decomposition"},
-	"orchestrator.budget":                               {`{"max_total_tokens": null}`, `{"max_total_tokens": null}`, `{"max_total_tokens": 1500}`, `{"max_cost_usd": 0.08}`},
-	"orchestrator.act_when":                             {`{"min_support": null}`, `{"min_support": null}`, `{"min_support": 0.7}`},
-	"orchestrator.coordination":                         {"{}", `{"orchestrator_managed_round_evaluator": true, "round_evaluator_before_checklist": true}`, `{"evaluation_criteria_generator": {"enabled": true}}`},
+	"answer_schema":                                 {"null", "null", verdictSchema},
+	"orchestrator.pacing":                           {"rounds", "continuous"},
+	"orchestrator.update_mode":                      {"inject", "restart"},
+	"orchestrator.on_split":                         {"revote", "plurality", "fail"},
+	"orchestrator.max_steps_per_agent":              {"12", "2", "4"},
+	"orchestrator.max_rounds":                       {"null", "2", "3", "null"},
+	"orchestrator.on_agent_failure":                 {"continue", "park", "fail"},
+	"orchestrator.min_active_agents":                {"1", "2"},
+	"orchestrator.decide_when":                      {"all", "quorum"},
+	"orchestrator.quorum_grace_seconds":             {"30", "0"},
+	"orchestrator.team_size":                        {`{"start": null}`, `{"start": 1}`, `{"start": 2}`},
+	"orchestrator.early_agreement":                  {"false", "true"},
+	"orchestrator.peer_visibility":                  {"all", "all", "none"},
+	"orchestrator.disable_injection":                {"false", "true"},
+	"orchestrator.defer_peer_updates_until_restart": {"false", "true"},
+	"orchestrator.fairness_lead_cap_answers":        {"2", "0", "1"},
+	"orchestrator.max_new_answers_per_agent":        {"null", "1", "2"},
+	"orchestrator.max_new_answers_global":           {"null", "3"},
+	"orchestrator.defer_voting_until_all_answered":  {"false", "true"},
+	"orchestrator.skip_voting":                      {"false", "false", "false", "true"},
+	"orchestrator.final_answer_strategy":            {"winner_reuse", "winner_present", "synthesize"},
+	"orchestrator.max_orchestration_restarts":       {"0", "0", "1"},
+	"orchestrator.coordination_mode":                {"voting", "voting", "voting", "decomposition"},
+	"orchestrator.budget":                           {`{"max_total_tokens": null}`, `{"max_total_tokens": null}`, `{"max_total_tokens": 1500}`, `{"max_cost_usd": 0.08}`},
+	"orchestrator.act_when":                         {`{"min_support": null}`, `{"min_support": null}`, `{"min_support": 0.7}`},
+	"orchestrator.coordination": {
+		"{}", `{"orchestrator_managed_round_evaluator": true, "round_evaluator_before_checklist": true}`, `{"orchestrator_managed_round_evaluator": true, "round_evaluator_before_checklist": true, "stop_at_ceiling": true}`,
+		`{"evaluation_criteria_generator": {"enabled": true}}`,
+	},
 	"orchestrator.max_revotes":                          {"1", "0", "2"},
 	"orchestrator.agree":                                {"normalized", "exact"},
 	"orchestrator.show_agreement":                       {"true", "false"},
@@ -165,6 +168,9 @@ func (w *world) teamFile(names []string) json.RawMessage {
 			continue
 		}
 		keys[part][key] = value
+		if strings.Contains(string(value), "evaluator") {
+			keys[part]["voting_sensitivity"] = json.RawMessage(`"checklist_gated"`)
+		}
 	}
 	var agents []map[string]any
 	for _, id := range w.agents() {

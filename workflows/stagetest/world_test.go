@@ -46,6 +46,7 @@ type world struct {
 	facts    *facts
 
 	root     string     // ID of the workflow
+	frozen   bool       // a process was stopped for a while, perhaps between a read and the write that follows it
 	resumed  func() any // the input with which an ended run is gone on with; nil if it is not
 	settings map[string]string
 	named    map[string]config.Team // the teams of the workers
