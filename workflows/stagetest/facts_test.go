@@ -453,7 +453,7 @@ func (f *facts) listRequests() string {
 func (r *request) known() bool {
 	at := r.by
 	switch {
-	case r.forgotten, at.name == "Draft" && at.number < at.attempts: // what an earlier attempt has spent is lost with it
+	case r.forgotten, at.name == "Draft" && (at.number < at.attempts || r.state == "cut"): // a preparation reports the call that has made it
 		return false
 	case at.done, r.state == "paid" && at.asked != r:
 		return true
@@ -520,7 +520,7 @@ func (f *facts) answered(run *flow, h happening) *testsuite.TestUpdateCallback {
 		}
 		if in, ok := h.arg.(workflows.Request); ok && h.name == workflows.SaySignal && err == nil {
 			f.said = append(f.said, in)
-			f.checkSaid("when it was acknowledged")
+			f.checkSaid("when it was acknowledged", in)
 		}
 		if in, ok := h.arg.(workflows.Request); ok && in.Question != "" && err == nil && f.w.root == "s" {
 			f.replies = append(f.replies, in.Question)
@@ -537,8 +537,9 @@ func (f *facts) checkReplies(when string) {
 	}
 }
 
-func (f *facts) checkSaid(when string) {
-	for _, m := range f.said {
+// checkSaid requires that messages are in the store. After a reset they may be on their way there a second time.
+func (f *facts) checkSaid(when string, said ...workflows.Request) {
+	for _, m := range said {
 		if f.messageOf(m.Text) == 0 {
 			f.w.breaks(saidKept, "%q is in no document %s", m.Text, when)
 		}
@@ -642,7 +643,7 @@ func (f *facts) reset(old *flow, kept []task) {
 
 // concluded checks the end of a run.
 func (f *facts) concluded(run *flow) {
-	f.checkSaid("at the end")
+	f.checkSaid("at the end", f.said...)
 	f.checkReplies("at the end")
 	switch run.kind {
 	case sessionflow.Type:

@@ -208,7 +208,7 @@ func (p *people) reset(f *flow, at string) {
 	if n == 0 {
 		return
 	}
-	kept, lost := f.history[:n:n], f.history[n:]
+	kept, lost := f.history[:n:n], append(slices.Clone(f.history[n:]), task{batch: f.ready}) // what has arrived is in the history, too
 	f.terminate()
 	p.w.facts.reset(f, kept)
 	next := p.w.temporal.begin(f.kind, f.id, f.input, f.first, nil, kept)
