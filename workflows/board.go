@@ -147,6 +147,7 @@ const (
 	MemoQuery    = "query"    // truncated, as the title of a scenario
 	MemoStatus   = "status"   // running, paused, parked, or how the workflow ended
 	MemoRound    = "round"    // round of a session
+	MemoWinner   = "winner"   // label of a session's winner; empty before the decision
 	MemoStep     = "step"     // the current step of a pipeline or scenario
 	MemoOffline  = "offline"  // true if no model server is asked
 	MemoRecorded = "recorded" // true if agents answer with recorded answers

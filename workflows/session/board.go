@@ -31,7 +31,7 @@ func (s *session) showProgress() {
 // setMemo sets the memo, which contains the doorbell. It omits the session ID until the directory
 // is claimed, because the ID may belong to another session.
 func (s *session) setMemo(ctx workflow.Context, status string) {
-	fields := map[string]any{workflows.MemoStatus: status, workflows.MemoQuery: s.in.Query, workflows.MemoRound: 0, memoWinner: ""}
+	fields := map[string]any{workflows.MemoStatus: status, workflows.MemoQuery: s.in.Query, workflows.MemoRound: 0, workflows.MemoWinner: ""}
 	if s.in.Continues != "" {
 		fields[workflows.MemoContinues] = s.in.Continues
 	}
@@ -40,7 +40,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 	}
 	if s.begun {
 		view := s.core.View()
-		fields[workflows.MemoRound], fields[memoWinner] = view.Round, s.core.Decision().WinnerLabel
+		fields[workflows.MemoRound], fields[workflows.MemoWinner] = view.Round, s.core.Decision().WinnerLabel
 		fields[MemoSession], fields[workflows.MemoOffline] = s.id, s.prepared.Offline
 		if s.prepared.Recorded {
 			fields[workflows.MemoRecorded] = true
@@ -321,11 +321,8 @@ func voteCell(a coordination.AgentView) string {
 // Type is the workflow type of a session.
 const Type = "Session"
 
-// Memo keys of a session, in addition to those of package workflows.
-const (
-	MemoSession = "session_id"
-	memoWinner  = "winner" // label of an answer
-)
+// MemoSession is a memo key of a session, in addition to those of package workflows.
+const MemoSession = "session_id"
 
 // Input starts a session. With Resume alone it continues an ended session. Unknown keys are
 // refused, because a misspelt key could cause costs.

@@ -185,7 +185,11 @@ func explainRefusal(conn *cli.Connection, run Run, u Update, err error) error {
 func alreadyEnded(conn *cli.Connection, run Run, u Update) error {
 	how := ""
 	if !run.Running() {
-		how = " (" + run.Status + ")"
+		how = " (" + run.Status
+		if winner := Memo(run.Memo, workflows.MemoWinner, ""); winner != "" {
+			how += " for " + winner
+		}
+		how += ")"
 	}
 	return cli.Exitf(cli.ExitUsage, "%s %s: it has ended already%s; `%s` prints the result, `%s` lists the %ss",
 		u.Action, run, how, conn.CommandLine("result", run.Name()), conn.CommandLine(run.Kind.List), run.Kind.Noun)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -191,9 +192,15 @@ func TestUpdate_endedSession(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	c := cli.CLI{Stderr: &errs, Queue: workflows.TaskQueue}
-	err := applyUpdate(t.Context(), &cli.Connection{CLI: &c}, Run{Kind: session, ID: "s1", Workflow: "s1", Status: "consensus", Closed: time.Unix(1, 0)}, pauseIt)
+	winner, err := converter.GetDefaultDataConverter().ToPayload("agent2.1")
+	require.NoError(t, err)
+	ended := Run{
+		Kind: session, ID: "s1", Workflow: "s1", Status: "consensus", Closed: time.Unix(1, 0),
+		Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoWinner: winner}},
+	}
+	err = applyUpdate(t.Context(), &cli.Connection{CLI: &c}, ended, pauseIt)
 	require.Equal(t, cli.ExitUsage, stage.Report(&c, err))
-	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus); `conclave result s1` prints the result")
+	require.Contains(t, errs.String(), "pause session s1: it has ended already (consensus for agent2.1); `conclave result s1` prints the result")
 }
 
 func TestUpdate_interrupted(t *testing.T) {

@@ -158,7 +158,7 @@ func TestUndecided(t *testing.T) {
 	require.Equal(t, 4, model.calls("model-a"), "nothing is paid twice")
 	refused := c.conclave("say", "doubt", "And now?")
 	require.Equal(t, 1, refused.code)
-	require.Contains(t, refused.stderr, "it has ended already (consensus)")
+	require.Contains(t, refused.stderr, "it has ended already (consensus for agent")
 }
 
 // If every agent fails, the exit code is 2, and the best text is printed.
