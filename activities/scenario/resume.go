@@ -115,10 +115,10 @@ func mergeResults(earlier, later []scenario.Result) []scenario.Result {
 
 // findRest finds the first step of the plan that has not passed, and the commit or journal from
 // which it continues. The step starts from the beginning if it has neither, or if it shares a
-// browser that no longer exists. A failed step continues only if the workflow run cut, which was
-// cut off, had already retried it; cut is empty if no run was cut off. Later steps can have begun
-// only if the run was cut off before it recorded them.
-func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, cut string) error {
+// browser that no longer exists. A failed step continues only if the workflow run of the claim cut, which was
+// cut off, had already retried it and has not recorded that; without such a run the claim is empty. Later steps
+// can have begun only if the run was cut off before it recorded them.
+func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan scenario.Plan, p *Prepared, cut claim) error {
 	for _, s := range plan.Steps {
 		at := slices.IndexFunc(p.Earlier, func(r scenario.Result) bool { return r.ID == s.ID })
 		recorded := at >= 0 && p.Earlier[at].Status != scenario.Skipped
@@ -130,7 +130,8 @@ func (a *Activities) findRest(ctx context.Context, layout artifact.Layout, plan 
 			return err
 		}
 		failed := recorded && isJudged(p.Earlier[at])
-		if !committed && plan.Browser == scenario.BrowserRun || failed && (committed || cut == "" || !strings.HasPrefix(token, cut+"-")) {
+		retried := cut.FirstRunID != "" && strings.HasPrefix(token, cut.FirstRunID+"-")
+		if !committed && plan.Browser == scenario.BrowserRun || failed && (!retried || committed && cut.hasRecorded(p.Earlier[at])) {
 			token = ""
 		}
 		switch {
@@ -184,13 +185,25 @@ func (a *Activities) countMessages(ctx context.Context, layout artifact.Layout) 
 	return n, nil
 }
 
-// cutOff returns the ID of the workflow run that made a result if that run was cut off, or "".
-func (a *Activities) cutOff(ctx context.Context, layout artifact.Layout, before Result) (string, error) {
+// cutOff returns the claim of the workflow run that made a result if that run was cut off, or else none.
+func (a *Activities) cutOff(ctx context.Context, layout artifact.Layout, before Result) (claim, error) {
 	if before.Status != scenario.Running {
-		return "", nil
+		return claim{}, nil
 	}
-	c, err := artifact.ReadJSON[claim](ctx, a.Store, claimOf(layout, before.Execution))
-	return c.FirstRunID, err
+	return artifact.ReadJSON[claim](ctx, a.Store, claimOf(layout, before.Execution))
+}
+
+// hasRecorded reports whether the run of the claim has recorded an attempt at a step, whose result is now r.
+func (c claim) hasRecorded(r scenario.Result) bool {
+	earlier := 0
+	if c.Before != nil {
+		for _, before := range c.Before.Steps {
+			if before.ID == r.ID {
+				earlier = len(before.Attempts)
+			}
+		}
+	}
+	return len(r.Attempts) > earlier
 }
 
 // restToken returns the execution token of the newest launch of a step that has a commit or a journal, or "".

@@ -608,7 +608,7 @@ func (f *facts) checkScores(r sessionResult, votes int) {
 		all = all && f.evaluated[id]
 		best = max(best, scoreOf[id])
 	}
-	if all && r.Status == "finished" && votes == 0 && len(r.Failed) == 0 && scoreOf[r.Winner] < best {
+	if all && r.Status == "finished" && votes == 0 && len(r.Failed) == 0 && f.w.settings["ballot"] != "checks_decide" && scoreOf[r.Winner] < best {
 		f.w.breaks(decidesByVotes, "without votes the answer of %s is elected, which has %d of %d points", r.Winner, scoreOf[r.Winner], best)
 	}
 }
@@ -832,7 +832,7 @@ func (f *facts) checkCalls(u llm.Usage) {
 			unknown++
 		}
 	}
-	if slices.ContainsFunc(f.w.temporal.flows, func(run *flow) bool { return run.leftReckoning() || run.killed && run.kind == scenarioflow.Type }) {
+	if slices.ContainsFunc(f.w.temporal.flows, (*flow).leftReckoning) {
 		unknown = left
 	}
 	if counted := int(u.ModelCalls + u.Repeated); counted > left+perhaps || counted < left-unknown {
