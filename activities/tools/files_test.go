@@ -113,7 +113,6 @@ func TestTools_matchTheContract(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	b := workspace(t, "a.txt", "one\ntwo\n")
 	for name, tc := range map[string]struct{ tool, arguments, says string }{
 		"unknown tool":             {"read_fiel", `{}`, `there is no tool "read_fiel"; did you mean "read_file"?`},
 		"alien tool":               {"zzz", `{}`, `there is no tool "zzz"`},
@@ -135,11 +134,12 @@ func TestArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			result := bench{t, b.dir, b.files}.raw(tc.tool, tc.arguments)
+			result := workspace(t, "a.txt", "one\ntwo\n").raw(tc.tool, tc.arguments)
 			require.True(t, strings.HasPrefix(result, "error: "), result)
 			require.Contains(t, result, tc.says)
 		})
 	}
+	b := workspace(t, "a.txt", "one\ntwo\n")
 	require.Equal(t, "one\ntwo\n", b.raw("read_file", `{"path":"a.txt","offset":null,"limit":null}`), "null is absent")
 	require.Equal(t, "two\n", b.raw("read_file", `{"path":"a.txt","offset":2.0}`))
 }
