@@ -117,7 +117,11 @@ func (a *Attempt) endCancelled(ctx context.Context) error {
 	default:
 		_ = step.Abandon(ctx, a.Ports, a.Spec, a.Result, artifact.Error{Type: activities.Cancelled, Message: "the step was cut short"})
 	}
-	return temporal.NewCanceledError(a.Failure())
+	failure := a.Failure()
+	if a.Result.Commit.Kind != "" { // of an attempt that did not report it: a step without a number is reckoned
+		failure.Step = 0
+	}
+	return temporal.NewCanceledError(failure)
 }
 
 // recordSuspended records a step that was suspended by a pause. In a session it does not replace the

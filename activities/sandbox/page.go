@@ -12,7 +12,7 @@ type matrix [6]float64
 
 var identity = matrix{1, 0, 0, 1, 0, 0}
 
-func (m matrix) transform(n matrix) matrix {
+func (m matrix) multiplyBy(n matrix) matrix {
 	return matrix{
 		m[0]*n[0] + m[1]*n[2], m[0]*n[1] + m[1]*n[3],
 		m[2]*n[0] + m[3]*n[2], m[2]*n[1] + m[3]*n[3],
@@ -62,7 +62,7 @@ func (r *pageReader) interpretContent(resources, content pdf.Value) {
 				r.page, r.saved = r.saved[last], r.saved[:last]
 			}
 		case "cm":
-			r.page = matrixOf(args).transform(r.page)
+			r.page = matrixOf(args).multiplyBy(r.page)
 		case "Tf":
 			name := args[0].Name()
 			if fonts[name] == nil {
@@ -123,7 +123,7 @@ func (r *pageReader) applyOperator(operator string, args []pdf.Value) {
 }
 
 func (r *pageReader) moveLine(x, y float64) {
-	r.line, r.x = matrix{1, 0, 0, 1, x, y}.transform(r.line), 0
+	r.line, r.x = matrix{1, 0, 0, 1, x, y}.multiplyBy(r.line), 0
 }
 
 // paintString adds a string, after a line break if it stands higher or lower than the one before by half its
@@ -132,7 +132,7 @@ func (r *pageReader) paintString(s string) {
 	if r.font == nil || s == "" {
 		return
 	}
-	at := matrix{1, 0, 0, 1, r.x, 0}.transform(r.line).transform(r.page)
+	at := matrix{1, 0, 0, 1, r.x, 0}.multiplyBy(r.line).multiplyBy(r.page)
 	tall := math.Abs(r.size) * math.Hypot(at[2], at[3])
 	across, up := at[4]-r.end[0], at[5]-r.end[1]
 	before := r.text.String()
@@ -145,7 +145,7 @@ func (r *pageReader) paintString(s string) {
 	}
 	r.text.WriteString(strings.ToValidUTF8(r.font.encoding.Decode(s), "\uFFFD"))
 	r.x += r.font.measureString(s)*r.size + r.extra[0]*float64(len(s)) + r.extra[1]*float64(strings.Count(s, " "))
-	end := matrix{1, 0, 0, 1, r.x, 0}.transform(r.line).transform(r.page)
+	end := matrix{1, 0, 0, 1, r.x, 0}.multiplyBy(r.line).multiplyBy(r.page)
 	r.end = [2]float64{end[4], end[5]}
 }
 

@@ -150,8 +150,7 @@ func takesData(t llm.Tool) bool {
 
 // decide makes data for verdictSchema: an agent's own, those of others in another order, or some that do not fit.
 func (m *model) decide(who, text string) json.RawMessage {
-	switch m.proc.w.choose(who+" decides", option{"misfit", 60}) {
-	case "misfit":
+	if m.proc.w.choose(who+" decides", option{"misfit", 60}) == "misfit" {
 		return json.RawMessage(`{"choice": "middle"}`)
 	}
 	if text == "yes" {

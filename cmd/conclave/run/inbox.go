@@ -65,8 +65,8 @@ func (q Question) answerCommand(c *cli.CLI) string {
 	return "`" + c.CommandLine("approve", q.Workflow, q.QuestionID) + "` or `" + c.CommandLine("deny", q.Workflow, q.QuestionID) + "`"
 }
 
-// describe returns a question in one line, without the arguments of a call.
-func (q Question) describe() string {
+// describeQuestion returns a question in one line, without the arguments of a call.
+func (q Question) describeQuestion() string {
 	asked := cli.Line(q.Text)
 	if q.Why != "" {
 		asked += " · " + cli.Line(q.Why)
@@ -80,7 +80,7 @@ func (q Question) describe() string {
 // QuestionHolds returns the open questions of a run as reasons why it waits.
 func QuestionHolds(c *cli.CLI, run Run) (holds []cli.Hold) {
 	for _, q := range run.Questions {
-		why := q.describe()
+		why := q.describeQuestion()
 		if q.Arguments != "" {
 			why += " " + cli.Line(q.Arguments)
 		}
@@ -166,7 +166,7 @@ func (i inbox) printAll(conn *cli.Connection, open []Question, none bool) error 
 		return nil
 	}
 	for _, q := range open {
-		lines := []string{fmt.Sprintf("%s  %s  %s, since %s", cli.Line(q.ID), q.QuestionID, q.QuestionKind, q.Since.UTC().Format(time.RFC3339)), "  " + q.describe()}
+		lines := []string{fmt.Sprintf("%s  %s  %s, since %s", cli.Line(q.ID), q.QuestionID, q.QuestionKind, q.Since.UTC().Format(time.RFC3339)), "  " + q.describeQuestion()}
 		switch {
 		case q.Path != "":
 			lines = append(lines, "  it is too long for this list: `"+conn.CommandLine("inbox --full")+"` shows the whole")
@@ -257,7 +257,7 @@ func (c commands) answerQuestion(ctx context.Context, args []string, r Request) 
 		case len(open) > 1:
 			lines := []string{fmt.Sprintf("%s has %d open questions; name one of them", run, len(open))}
 			for _, q := range open {
-				lines = append(lines, "  "+q.QuestionID+"  "+q.describe())
+				lines = append(lines, "  "+q.QuestionID+"  "+q.describeQuestion())
 			}
 			return cli.Exitf(cli.ExitUsage, "%s", strings.Join(lines, "\n"))
 		case r.Question == "" && run.Running():

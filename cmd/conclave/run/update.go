@@ -186,7 +186,7 @@ func alreadyEnded(conn *cli.Connection, run Run, u Update) error {
 	how := ""
 	if !run.Running() {
 		how = " (" + run.Status
-		if winner := Memo(run.Memo, workflows.MemoWinner, ""); winner != "" {
+		if winner := Memo(run.Memo, workflows.MemoWinner, ""); winner != "" && !run.isUndecided() {
 			how += " for " + winner
 		}
 		how += ")"
