@@ -23,6 +23,7 @@ var ErrPreparing = errors.New("still being prepared: ask again in a moment, or s
 type Request struct {
 	Text    string                    `json:"text,omitempty"`
 	Agent   string                    `json:"agent,omitempty"`
+	Branch  string                    `json:"branch,omitempty"` // path of a branch of a pipeline's run
 	Results []coordination.ToolResult `json:"results,omitempty"`
 
 	Question string `json:"question,omitempty"`

@@ -225,7 +225,7 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 		return err
 	}
 	for _, m := range in.Messages {
-		if err := activities.WriteMessage(ctx, a.Store, layout, step.Message{Number: m.Number, Text: m.Text}, a.Now()); err != nil {
+		if err := activities.WriteMessage(ctx, a.Store, layout, step.Message{Number: m.Number, Text: m.Text, Branch: m.Branch}, a.Now()); err != nil {
 			return err
 		}
 	}
@@ -291,9 +291,9 @@ func (a *Activities) ConcludePipeline(ctx context.Context, in ConcludeInput) (Re
 		if c.Output != nil {
 			result.addOutput(ref.Step, c.Output)
 		}
-		path := a.Store.URL(layout.PipelineStep(ref.Number, ref.Step, "answer.json"))
+		path := a.Store.URL(layout.InBranch(ref.Branch).PipelineStep(ref.Number, ref.Step, "answer.json"))
 		result.History = append(result.History, HistoryEntry{Step: ref.Step, Text: text.Truncate(c.Text, maxEntry), Path: path})
-		if in.Final != nil && ref.Number == in.Final.Number {
+		if in.Final != nil && ref.Number == in.Final.Number && ref.Branch == in.Final.Branch {
 			result.Final, result.FinalTruncated = text.Head(c.Text, maxAnswer)
 			result.FinalPath = &path
 		}

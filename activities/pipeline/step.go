@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,8 +57,9 @@ func (a *Activities) assembleStep(ctx context.Context, run *attempt.Attempt, in 
 	ps := pipelineagent.Step{
 		Layout: layout, Launch: in.Launch, Token: run.Token, Attempt: run.Number, Spent: run.Result.Usage,
 		Prompt: s.Prompt, Destinations: s.Destinations, Request: claim.Request, Inputs: claim.Inputs,
-		StopAtFailure: s.StopsAtFailure(), Contents: s.Contents(), Output: s.Output,
+		StopAtFailure: s.StopsAtFailure(), Contents: s.Contents(), Output: s.Output, Lists: listsFrom(p, s.Name),
 	}
+	ps.Items, ps.ItemsPath = itemsFor(p, in.Launch)
 	if ps.Contexts, err = activities.Contexts(ctx, a.Bases(), claim.Material); err != nil {
 		return err
 	}
@@ -86,8 +88,12 @@ func (a *Activities) runLayout(ctx context.Context, id string) (artifact.Layout,
 }
 
 func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p config.Pipeline, s config.PipelineStep, owner artifact.Owner, in StepInput, ps *pipelineagent.Step) error {
-	if s.Kind == pipeline.Session {
+	switch s.Kind {
+	case pipeline.Session:
 		return a.equipDecision(ctx, run, s, in, ps)
+	case pipeline.Parallel, pipeline.ForEach:
+		return equipJoin(ctx, run, s, ps)
+	case pipeline.Agent, pipeline.Tools:
 	}
 	agent, ok := p.Player(s)
 	if !ok {
@@ -144,6 +150,7 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 	g := pipeline.Graph{
 		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",
 		Seconds: valueOrZero(p.Limits.Seconds), CostUSD: valueOrZero(p.Limits.CostUSD), Result: p.Result,
+		MaxSteps: cmp.Or(valueOrZero(p.Limits.Steps), defaultSteps),
 	}
 	for _, s := range p.Steps {
 		g.Steps = append(g.Steps, nodeOf(s))
@@ -151,11 +158,15 @@ func graphOf(p config.Pipeline) pipeline.Graph {
 	return g
 }
 
+// defaultSteps is the limit of steps of a run that sets none.
+const defaultSteps = 2000
+
 func nodeOf(s config.PipelineStep) pipeline.Node {
 	n := pipeline.Node{
 		Name: s.Name, Kind: s.Kind, Destinations: s.Destinations, MaxIterations: s.MaxIterations, History: s.History.Policy(), Reads: s.Reads(), End: s.End, Retry: s.Retry.Policy(),
 		Limits: pipeline.Limits{Seconds: valueOrZero(s.Limits.Seconds), ModelCalls: valueOrZero(s.Limits.ModelCalls), CostUSD: valueOrZero(s.Limits.CostUSD)},
 	}
+	s.Fork(&n)
 	if s.Kind != pipeline.Agent { // only agents make model calls
 		n.MaxIterations = pipeline.DefaultIterations
 	}

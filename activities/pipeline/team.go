@@ -35,16 +35,17 @@ func (a *Activities) AskTeam(ctx context.Context, in StepInput) (TeamQuestion, e
 	}
 	if goesOn && last != "" {
 		q := TeamQuestion{Session: last, Resume: true}
-		q.Messages, err = pipelineagent.Messages(ctx, a.Store, layout, l.Told, l.Messages)
+		q.Messages, err = pipelineagent.Step{Layout: layout, Launch: l}.TeamMessages(ctx, a.Store, l.Told, l.Messages)
 		return q, err
 	}
-	_, s, claim, err := a.readDefinition(ctx, a.Store, layout, in)
+	p, s, claim, err := a.readDefinition(ctx, a.Store, layout, in)
 	if err != nil {
 		return TeamQuestion{}, err
 	}
 	asked := pipelineagent.Step{
 		Layout: layout, Launch: l, Token: activity.GetInfo(ctx).WorkflowExecution.RunID + "-" + l.ID, Prompt: s.Prompt, Request: claim.Request, Inputs: claim.Inputs,
 	}
+	asked.Items, asked.ItemsPath = itemsFor(p, l)
 	query, err := asked.Question(ctx, a.Store)
 	if err != nil {
 		return TeamQuestion{}, err

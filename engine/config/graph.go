@@ -20,6 +20,7 @@ type graphCheck struct {
 
 	pipeline Pipeline
 	names    []string // valid names of its steps, each once
+	lines    int      // branches checked so far
 }
 
 func (g *graphCheck) checkSteps() {
@@ -60,8 +61,13 @@ func (g *graphCheck) checkSteps() {
 			if s.Config != nil && s.Team != "" {
 				g.Report(key+".team", "the step has both a team and a config: give one")
 			}
+		case pipeline.Parallel:
+			g.checkParallel(key, s)
+		case pipeline.ForEach:
+			g.checkForEach(key, s)
 		}
 	}
+	g.checkLines()
 }
 
 func (g *graphCheck) checkStepNames() {
@@ -90,10 +96,18 @@ func (g *graphCheck) checkStepNames() {
 // meaningless lists the keys without a meaning for each kind of step. Their
 // defaults are accepted, since the canonical form contains them.
 var meaningless = map[pipeline.Kind][]string{
-	pipeline.Agent:   {"calls", "config", "team", "on_tool_error"},
-	pipeline.Tools:   {"config", "team", "prompt", "history", "max_iterations"},
-	pipeline.Session: {"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"},
+	pipeline.Agent:    append([]string{"calls", "config", "team", "on_tool_error"}, forkKeys...),
+	pipeline.Tools:    append([]string{"config", "team", "prompt", "history", "max_iterations"}, forkKeys...),
+	pipeline.Session:  append([]string{"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"}, forkKeys...),
+	pipeline.Parallel: append([]string{"items", "step", "at_once", "max_items", "on_item_failure"}, workKeys...),
+	pipeline.ForEach:  append([]string{"branches", "join", "on_branch_failure"}, workKeys...),
 }
+
+// forkKeys belong to steps that fork, and workKeys to steps that do something themselves.
+var (
+	forkKeys = []string{"branches", "join", "on_branch_failure", "on_conflict", "items", "step", "at_once", "max_items", "on_item_failure"}
+	workKeys = []string{"agent", "prompt", "destinations", "max_iterations", "output", "retry", "history", "tools", "mcp_servers", "calls", "on_tool_error", "team", "config"}
+)
 
 func (g *graphCheck) checkMeaningless(key string, s PipelineStep) {
 	v := reflect.ValueOf(s)
@@ -226,7 +240,10 @@ func (g *graphCheck) refuseField(f pipeline.Field) string {
 	case path[0] == pipeline.RequestValue:
 	case path[0] == pipeline.InputsValue && (g.pipeline.Inputs == nil || !g.pipeline.Inputs.CanHave(path[1:])):
 		return "is no input; give the pipeline a schema that has it, as inputs"
-	case path[0] == pipeline.InputsValue:
+	case path[0] == pipeline.InputsValue, path[0] == pipeline.ItemValue:
+	case path[0] == pipeline.IndexValue && len(path) > 1:
+		return "names a part of a number; give .index"
+	case path[0] == pipeline.IndexValue:
 	case len(path) < 3 || path[2] != "text" && path[2] != "output" || path[2] == "text" && len(path) > 3:
 		return "names no value of a step; give .steps.NAME.text or .steps.NAME.output.PATH"
 	default:
@@ -234,7 +251,7 @@ func (g *graphCheck) refuseField(f pipeline.Field) string {
 		switch {
 		case !ok:
 			return "names no step; the steps are " + strings.Join(g.names, ", ")
-		case path[2] == "output" && (s.Output == nil || !s.Output.CanHave(path[3:])):
+		case path[2] == "output" && !s.Forks() && (s.Output == nil || !s.Output.CanHave(path[3:])):
 			return "is no part of the step's output; give the step a schema that has it, as output"
 		}
 	}

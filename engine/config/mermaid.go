@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // Mermaid draws the graph: solid arrows are rules of next, dotted arrows the destinations of agents, and
-// thick arrows lead from a step with max_visits to the step that takes its place.
+// thick arrows lead from a step with max_visits to the step that takes its place. Arrows with a circle lead into branches.
 func (p Pipeline) Mermaid() string { return p.drawGraph(path{}) }
 
 // MermaidRun draws the graph with the path of a run. Steps are coloured by how they last
@@ -67,6 +68,8 @@ func (p Pipeline) drawGraph(way path) string {
 			opened, closed = "[[", "]]"
 		case pipeline.Session:
 			opened, closed = "{{", "}}"
+		case pipeline.Parallel, pipeline.ForEach:
+			opened, closed = "[/", "/]"
 		}
 		label := s.Name + "<br/>" + string(s.Kind)
 		if s.Agent != "" {
@@ -92,6 +95,7 @@ const (
 	ruleArrow    = "-->"
 	agentArrow   = "-.->"
 	insteadArrow = "==>"
+	branchArrow  = "--o"
 )
 
 // edge is an arrow of the drawing. From is empty for the start.
@@ -106,6 +110,15 @@ func (p Pipeline) listEdges() []edge {
 		}
 		for _, to := range s.Destinations {
 			edges = append(edges, edge{s.Name, to, agentArrow, ""})
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Branches)) {
+			edges = append(edges, edge{s.Name, s.Branches[name], branchArrow, fmt.Sprintf("|%q|", name)})
+		}
+		if s.Each != "" {
+			edges = append(edges, edge{s.Name, s.Each, branchArrow, `|"each item"|`})
+		}
+		if s.FollowsConflict() && s.OnConflict != "" {
+			edges = append(edges, edge{s.Name, s.OnConflict, ruleArrow, `|"conflict"|`})
 		}
 		if v := s.MaxVisits; v != nil && v.Then != "" {
 			edges = append(edges, edge{s.Name, v.Then, insteadArrow, fmt.Sprintf(`|"after %d×"|`, v.Count)})

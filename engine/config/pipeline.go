@@ -35,6 +35,7 @@ type pipelineLimits struct {
 	MaxTransitions int `json:"max_transitions" default:"100" min:"1" max:"1000" doc:"How often control passes from step to step, calls and returns included."`
 	MaxCallDepth   int `json:"max_call_depth" default:"8" min:"1" max:"32" doc:"How many callers can wait for a step that they called."`
 
+	Steps   *int     `json:"steps,omitempty" min:"1" max:"100000" doc:"How many steps a run may enter, those of all branches and items together; then it ends with the status error. null: 2000."`
 	Seconds *int     `json:"seconds,omitempty" min:"1" max:"31536000" doc:"How long a run may take, without the time it is paused or parked; then it ends with the status error. null: no limit."`
 	CostUSD *float64 `json:"cost_usd,omitempty" min:"0" doc:"US dollars that a run may spend, more than 0; then it ends with the status error. Every model needs a known price. null: no limit."`
 }
@@ -77,7 +78,7 @@ func (r *retry) Policy() pipeline.Retries {
 // PipelineStep is one step of a graph.
 type PipelineStep struct {
 	Name          string          `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
-	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text."`
+	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session,parallel,for_each" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text; parallel runs branches at the same time; for_each runs a branch for each item of a list."`
 	Agent         string          `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
 	Prompt        string          `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
 	Destinations  []string        `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
@@ -95,6 +96,17 @@ type PipelineStep struct {
 
 	Calls       []toolUse `json:"calls,omitempty" doc:"The tool calls of a tools step, in order."`
 	OnToolError string    `json:"on_tool_error,omitempty" default:"continue" enum:"continue,fail" doc:"When a call of a tools step fails: continue makes the next call and ends the step as completed; fail makes no other call and ends the step with the status error."`
+
+	Branches        map[string]string `json:"branches,omitempty" doc:"The branches of a parallel step: a name for each and the step that it begins with, as {security: audit, style: lint}. A branch ends where its line has no next."`
+	Join            string            `json:"join,omitempty" enum:"all,any" doc:"Which branches a parallel step waits for: all, or any, the first that completes; the others are then cut off. Without it all."`
+	OnBranchFailure string            `json:"on_branch_failure,omitempty" enum:"fail,continue" doc:"When a branch of a parallel step fails: fail ends the step with the status error; continue waits for the other branches. Without it fail, and continue with join: any."`
+	OnConflict      string            `json:"on_conflict,omitempty" doc:"When branches or items changed the same file differently: fail ends the step with the status error; a step comes next and finds both sides in .conclave/branches/NAME/. Without it fail, unless a rule names the conflict."`
+
+	Items         any    `json:"items,omitempty" doc:"The list that a for_each goes through: a list, or {from: STEP, path: files} for a list in the output of a step."`
+	Each          string `json:"step,omitempty" doc:"The step with which each item of a for_each begins."`
+	AtOnce        *int   `json:"at_once,omitempty" min:"1" max:"100" doc:"How many items of a for_each run at the same time. null: 8."`
+	MaxItems      *int   `json:"max_items,omitempty" min:"1" max:"10000" doc:"How many items a for_each goes through; a longer list ends it with the status error. null: 500."`
+	OnItemFailure string `json:"on_item_failure,omitempty" enum:"fail,continue" doc:"When an item of a for_each fails: fail ends the step with the status error; continue goes on with the other items. Without it fail."`
 
 	Team   string `json:"team,omitempty" doc:"The team of a session step: a name from the worker's configuration."`
 	Config *Team  `json:"config,omitempty" doc:"The team of a session step, in place of a name."`
@@ -132,6 +144,7 @@ type branch struct {
 func (b branch) Rule() pipeline.Branch {
 	return pipeline.Branch{
 		When: pipeline.Status(b.When.Status), ExitCode: b.When.ExitCode, Failed: b.When.Failed, TextMatches: b.When.TextMatches, Output: len(b.When.Output) > 0, To: b.To,
+		Conflict: b.When.Conflict, FailedAbove: b.When.Items.failedAbove(),
 	}
 }
 
@@ -142,7 +155,27 @@ type condition struct {
 	Failed      *bool  `json:"failed,omitempty" doc:"Whether the step, or a tool call of a tools step, failed."`
 	TextMatches string `json:"text_matches,omitempty" doc:"A regular expression (RE2) that matches the step's text somewhere."`
 
+	Conflict *bool       `json:"conflict,omitempty" doc:"Whether branches or items of the step changed the same file differently."`
+	Items    *itemCounts `json:"items,omitempty" doc:"Conditions on the numbers of branches or items: {failed: {above: 0}}."`
+
 	Output map[string]pipeline.Match `json:"output,omitempty" doc:"Conditions on parts of the step's output, by their paths: {verdict: {in: [reject, unsure]}, files.0.lines: {above: 100}}."`
+}
+
+// itemCounts are conditions on the branches or items of a step that forks.
+type itemCounts struct {
+	Failed *above `json:"failed,omitempty" doc:"A condition on the number of those that failed."`
+}
+
+// above is a condition on a number.
+type above struct {
+	Above int `json:"above" default:"0" min:"0" max:"10000" doc:"A number that is less than the count."`
+}
+
+func (c *itemCounts) failedAbove() *int {
+	if c == nil || c.Failed == nil {
+		return nil
+	}
+	return &c.Failed.Above
 }
 
 // history is a pipeline.Policy as written in files.
@@ -282,7 +315,7 @@ func (p Pipeline) Teams() []Team {
 		switch player, ok := p.Player(s); {
 		case s.Kind == pipeline.Session && s.Config != nil:
 			teams = append(teams, s.Config.Within(0, limit))
-		case s.Kind != pipeline.Session && ok && (s.Tools != nil || s.MCPServers != nil || s.Limits.CostUSD != nil):
+		case (s.Kind == pipeline.Agent || s.Kind == pipeline.Tools) && ok && (s.Tools != nil || s.MCPServers != nil || s.Limits.CostUSD != nil):
 			teams = append(teams, Team{Agents: []Agent{player}}.Within(0, limit))
 		}
 	}
@@ -310,6 +343,9 @@ func (g *graphCheck) checkStepLimits(key string, s PipelineStep) {
 	l := s.Limits
 	if s.Kind != pipeline.Agent && l.ModelCalls != nil {
 		g.Report(key+".limits.model_calls", "has no meaning for a step of kind %s; remove it", s.Kind)
+	}
+	if s.Forks() && (l.Seconds != nil || l.CostUSD != nil) {
+		g.Report(key+".limits", "has no meaning for a step of kind %s; limit the steps of its branches", s.Kind)
 	}
 	if s.Kind == pipeline.Tools && l.CostUSD != nil {
 		g.Report(key+".limits.cost_usd", "a step of kind tools costs nothing; remove it")
@@ -379,6 +415,7 @@ func (s PipelineStep) endStatuses() []string {
 			statuses = append(statuses, string(status))
 		}
 		statuses = append(statuses, teamFailures...)
+	case pipeline.Tools, pipeline.Parallel, pipeline.ForEach:
 	}
 	return statuses
 }
@@ -386,6 +423,9 @@ func (s PipelineStep) endStatuses() []string {
 func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) {
 	if when.Status != "" && !slices.Contains(s.endStatuses(), when.Status) {
 		g.Report(key+".status", "a step of kind %s does not end with the status %s; %s", s.Kind, when.Status, suggestChoice(when.Status, s.endStatuses()))
+	}
+	if (when.Conflict != nil || when.Items != nil) && !s.Forks() {
+		g.Report(key, "only steps of kind parallel and for_each have conflicts and items; look at status, failed, text_matches or output")
 	}
 	commands := slices.ContainsFunc(s.Calls, func(use toolUse) bool { return use.Tool == llm.RunCommand })
 	if when.ExitCode != nil && !commands {
@@ -397,6 +437,7 @@ func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) 
 	for path, match := range when.Output {
 		at := joinKey(key+".output", path)
 		switch _, err := regexp.Compile(match.Matches); {
+		case err == nil && s.Forks():
 		case s.Output == nil:
 			g.Report(key+".output", "the step has no output; give it a schema, as output")
 		case !s.Output.CanHave(strings.Split(path, ".")):

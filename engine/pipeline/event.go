@@ -46,6 +46,12 @@ type Ended struct {
 	Team     string   `json:"team,omitempty"`
 	Matched  []int    `json:"matched,omitempty"`
 
+	// Lists has the lists in the output that a for_each goes through. Conflicts has the paths of a join that
+	// branches changed differently, and Lost the number of branches that failed.
+	Lists     []List   `json:"lists,omitempty"`
+	Conflicts []string `json:"conflicts,omitempty"`
+	Lost      int      `json:"lost,omitempty"`
+
 	// Output is the step's output, which stays in the store; nil without one.
 	Output json.RawMessage `json:"-"`
 }
@@ -99,11 +105,11 @@ type Pause struct{}
 // Resume ends a pause.
 type Resume struct{}
 
-// Retry continues the failed step of a parked run.
-type Retry struct{}
+// Retry continues the failed steps of a parked run, or only that of a branch.
+type Retry struct{ Branch string }
 
-// Said is a human message to the steps.
-type Said struct{ Text string }
+// Said is a human message to the steps, or only to those of a branch and of the branches within it.
+type Said struct{ Text, Branch string }
 
 // Cancel ends the run.
 type Cancel struct{}
@@ -118,8 +124,8 @@ type Waited struct{ ID int }
 type Reopened struct {
 	Run string // run that ended: the execution tokens of its steps begin with it
 
-	// Unclaimed is set if the running step had claimed no number.
-	Unclaimed bool
+	// Unclaimed has the launches of the running steps that had claimed no number.
+	Unclaimed []string
 }
 
 func (Ended) isEvent()     {}
@@ -144,6 +150,12 @@ type Launch struct {
 	ID   string `json:"id"` // unique in the run: "l1", "l2", …
 	Step string `json:"step"`
 	Kind Kind   `json:"kind"`
+
+	// Branch is the path of the branch, empty outside; Item is the item of a for_each. Join is set for the
+	// step that joins branches.
+	Branch string `json:"branch,omitempty"`
+	Item   *Item  `json:"item,omitempty"`
+	Join   *Join  `json:"join,omitempty"`
 
 	// After is the highest number of a step so far. The launch claims the first free number above it.
 	After int `json:"after"`
@@ -223,6 +235,7 @@ type Ring struct{ Messages int }
 // Wait asks for an event Waited after a time.
 type Wait struct {
 	ID      int     `json:"id"`
+	Step    string  `json:"step,omitempty"` // step that is tried again after it, with its branch
 	Seconds float64 `json:"seconds"`
 }
 
@@ -230,7 +243,11 @@ type Wait struct {
 type Keep struct {
 	Number int
 	Text   string
+	Branch string `json:",omitempty"` // path of the branch that it is for; empty for all steps
 }
+
+// IsFor reports whether the message is for the steps of a branch.
+func (k Keep) IsFor(branch string) bool { return isWithin(branch, k.Branch) }
 
 // Done ends the run.
 type Done struct{ Result Result }
@@ -285,15 +302,13 @@ func (s *State) Refuse(event Event) error {
 	case Resume:
 		switch {
 		case s.Paused:
-		case s.Parked != nil:
+		case s.parkedLane() != nil:
 			return errors.New("the run is not paused but parked: retry or cancel it")
 		default:
 			return errors.New("the run is not paused")
 		}
 	case Retry:
-		if s.Parked == nil {
-			return errors.New("no step has failed")
-		}
+		return s.refuseRetry(e)
 	case Said:
 		return s.refuseSaid(e)
 	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp, Waited:
@@ -301,7 +316,50 @@ func (s *State) Refuse(event Event) error {
 	return nil
 }
 
+func (s *State) refuseRetry(e Retry) error {
+	if err := s.refuseBranch(e.Branch); err != nil {
+		return err
+	}
+	if len(s.parkedIn(e.Branch)) == 0 {
+		return errors.New("no step has failed")
+	}
+	return nil
+}
+
+// parkedIn returns the lanes of a branch that wait for a person; an empty path means all.
+func (s *State) parkedIn(branch string) (parked []*lane) {
+	for _, b := range s.lanes() {
+		if b.Parked != nil && isWithin(b.Path, branch) {
+			parked = append(parked, b)
+		}
+	}
+	return parked
+}
+
+// isWithin reports whether a branch is another or within it. Every branch is within the empty one.
+func isWithin(branch, other string) bool {
+	return other == "" || branch == other || strings.HasPrefix(branch, other+"/")
+}
+
+// refuseBranch returns an error if no open branch has the path.
+func (s *State) refuseBranch(branch string) error {
+	var open []string
+	for _, b := range s.lanes() {
+		if b.Path == branch {
+			return nil
+		}
+		open = append(open, b.Path)
+	}
+	if len(open) == 1 {
+		return fmt.Errorf("there is no branch %s now: the run has one line of steps", strconv.Quote(shortenText(branch)))
+	}
+	return fmt.Errorf("there is no open branch %s; open are %s", strconv.Quote(shortenText(branch)), shortenText(strings.Join(open[1:], ", ")))
+}
+
 func (s *State) refuseSaid(e Said) error {
+	if err := s.refuseBranch(e.Branch); err != nil {
+		return err
+	}
 	switch {
 	case strings.TrimSpace(e.Text) == "":
 		return errors.New("the text is empty")
@@ -314,11 +372,13 @@ func (s *State) refuseSaid(e Said) error {
 }
 
 // Unread records that a person's request could not be read, and why.
-func (s *State) Unread(request, why string) { s.addNote("", request+" ignored: "+shortenText(why)) }
+func (s *State) Unread(request, why string) {
+	s.addNote(&s.lane, "", request+" ignored: "+shortenText(why))
+}
 
 func (s *State) applyRequest(event Event) {
 	if err := s.Refuse(event); err != nil {
-		s.addNote("", "ignored: "+err.Error())
+		s.addNote(&s.lane, "", "ignored: "+err.Error())
 		return
 	}
 	switch e := event.(type) {
@@ -327,14 +387,17 @@ func (s *State) applyRequest(event Event) {
 		s.addEntry(Entry{Kind: EntryPaused, Text: "paused"})
 	case Resume:
 		s.Paused = false
-		s.addNote("", "resumed")
+		s.addNote(&s.lane, "", "resumed")
 	case Retry:
-		s.Parked = nil
-		s.addNote(s.Current(), "the failed step is retried")
-		s.tryAgain()
+		for _, b := range s.parkedIn(e.Branch) {
+			if b.Parked = nil; b.End == nil && !s.Done() {
+				s.addNote(b, b.current(), "the failed step is retried")
+				s.tryAgain(b)
+			}
+		}
 	case Said:
-		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD")})
-		s.addNote("", "human message: "+shortenText(e.Text))
+		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD"), Branch: e.Branch})
+		s.addEntry(Entry{Branch: e.Branch, Text: "human message: " + shortenText(e.Text)})
 	case Cancel:
 		s.Rest = s.Pending
 		s.endRun(Cancelled, "the run was cancelled", nil)
@@ -357,8 +420,9 @@ func (s *State) Complete(g Graph, trace []TraceEntry) *State {
 	return &c
 }
 
-// Claimed is a step that has claimed a number. The recorded state may not contain its end.
+// Claimed is a step that has claimed a number in its lane. The recorded state may not contain its end.
 type Claimed struct {
+	Branch string
 	Launch string
 	Token  string
 	Number int
@@ -366,21 +430,29 @@ type Claimed struct {
 	Usage  llm.Usage // usage of a step without a commit
 }
 
-// Reach advances the recorded state to a launch and returns the launch's step. The launch may be the next
-// one, or it may follow suspended steps. It returns false if the launch cannot follow.
-func (s *State) Reach(launch string) (name string, running bool) {
-	for !s.Done() {
-		if s.Running == nil && s.Pending != nil {
-			s.Paused, s.Parked = false, nil
-			s.launchPending()
+// Reach advances a lane of the recorded state to a launch and returns the launch's step. The launch may be the
+// next one of the lane, or it may follow suspended steps. known is the number of launches that were on record. It
+// returns false if the launch cannot follow.
+func (s *State) Reach(branch, launch string, known int) (name string, running bool) {
+	b := s.findLane(branch)
+	if b == nil || b.End != nil || s.Done() {
+		return "", false
+	}
+	if b.Running != nil && b.Running.Launch.ID == launch {
+		return b.Running.Launch.Step, true
+	}
+	if n := launchNumber(launch); n > known {
+		if b.Running != nil {
+			s.Step(Suspended{Launch: b.Running.Launch.ID})
 		}
-		if s.Running == nil || s.Launches > launchNumber(launch) {
-			break
-		}
-		if l := s.Running.Launch; l.ID == launch {
+		if b.Pending != nil && b.End == nil && !s.Done() {
+			s.Paused, b.Parked, b.Wait, b.Waiting = false, nil, nil, false
+			newest := s.Launches
+			s.Launches = n - 1
+			l := s.launchPending(b)
+			s.Launches = max(newest, n)
 			return l.Step, true
 		}
-		s.Step(Suspended{Launch: s.Running.Launch.ID})
 	}
 	return "", false
 }

@@ -12,6 +12,14 @@ const (
 	TimeOver        = "TimeOver"
 	BudgetSpent     = "BudgetSpent"
 	transitionLimit = "TransitionLimit"
+	stepLimit       = "StepLimit"
+)
+
+// The types of failures of a step that forks.
+const (
+	BranchFailed = "BranchFailed"
+	NoList       = "NoList"
+	Conflict     = "Conflict"
 )
 
 // tally counts the visits of a step and its spending.
@@ -22,56 +30,59 @@ type tally struct {
 	Seconds float64   `json:"seconds,omitempty"`
 }
 
-func (s *State) countUsage(step string, visits int, usage llm.Usage, seconds float64) {
-	if s.Spent == nil {
-		s.Spent = map[string]tally{}
+func (s *State) countUsage(b *lane, step string, visits int, usage llm.Usage, seconds float64) {
+	if b.Spent == nil {
+		b.Spent = map[string]tally{}
 	}
-	t := s.Spent[step]
+	t := b.Spent[step]
 	if visits > 0 {
 		t.Retries = 0
 	}
-	s.Spent[step] = tally{Visits: t.Visits + visits, Retries: t.Retries, Usage: t.Usage.Add(usage), Seconds: t.Seconds + seconds}
+	b.Spent[step] = tally{Visits: t.Visits + visits, Retries: t.Retries, Usage: t.Usage.Add(usage), Seconds: t.Seconds + seconds}
 }
 
-func (s *State) tryAgain() {
-	l := s.Pending
+// tryAgain makes the pending step of a lane pending again, with the limits of the step anew (rule 19).
+func (s *State) tryAgain(b *lane) {
+	l := b.Pending
 	if l == nil {
 		return
 	}
-	if t, ok := s.Spent[l.Step]; ok {
-		s.Spent[l.Step] = tally{Visits: t.Visits}
-	}
-	s.Pending = nil
-	s.makePending(*l)
+	s.eachLane(func(any *lane) {
+		if t, ok := any.Spent[l.Step]; ok {
+			any.Spent[l.Step] = tally{Visits: t.Visits}
+		}
+	})
+	b.Pending = nil
+	s.makePending(b, *l)
 }
 
 // stepToEnter returns the step to enter for a destination: the destination itself or, once its
 // visits are used up, its replacement (rule 18). It returns nil if the run ends instead.
-func (s *State) stepToEnter(to string) *Node {
+func (s *State) stepToEnter(b *lane, to string) *Node {
 	for range s.Graph.Steps {
 		n := s.Graph.findNode(to)
-		if n == nil || !s.hasUsedVisits(n) {
+		if n == nil || !b.hasUsedVisits(n) {
 			return n
 		}
 		text := fmt.Sprintf("%s was entered %d times, as often as max_visits allows", n.Name, n.MaxVisits)
 		if n.Instead != "" {
 			text += "; " + n.Instead + " takes its place"
 		}
-		s.addNote(n.Name, text)
+		s.addNote(b, n.Name, text)
 		to = n.Instead
 	}
 	return nil
 }
 
-func (s *State) hasUsedVisits(n *Node) bool {
-	return n.MaxVisits > 0 && s.Spent[n.Name].Visits >= n.MaxVisits
+func (b *lane) hasUsedVisits(n *Node) bool {
+	return n.MaxVisits > 0 && b.Spent[n.Name].Visits >= n.MaxVisits
 }
 
 // closedDestinations lists the destinations that a step cannot call because they have used up their visits.
-func (s *State) closedDestinations(n *Node) []string {
+func (s *State) closedDestinations(b *lane, n *Node) []string {
 	var closed []string
 	for _, to := range n.Destinations {
-		if d := s.Graph.findNode(to); d != nil && s.hasUsedVisits(d) {
+		if d := s.Graph.findNode(to); d != nil && b.hasUsedVisits(d) {
 			closed = append(closed, to)
 		}
 	}
@@ -80,33 +91,37 @@ func (s *State) closedDestinations(n *Node) []string {
 
 // makePending makes a launch pending with its allowances. If a limit of the step or of the run has
 // been reached, it ends the step or the run instead (rule 19).
-func (s *State) makePending(l Launch) {
+func (s *State) makePending(b *lane, l Launch) {
 	if s.endIfOverspent() {
 		return
 	}
-	if cause := s.setAllowances(&l); cause != nil {
-		s.traceStep(TraceEntry{Step: l.Step, Status: Failed, Error: cause})
-		s.followFailure(l, Ref{Step: l.Step}, outcome{status: Failed, failed: true}, *cause)
-		return
+	at := Ref{Step: l.Step, Branch: b.Path}
+	cause := s.setAllowances(&l)
+	switch {
+	case cause != nil:
+		s.traceStep(b, TraceEntry{Step: l.Step, Status: Failed, Error: cause})
+		s.followFailure(b, l, at, outcome{status: Failed, failed: true}, *cause)
+	case l.Used >= l.Most:
+		s.traceStep(b, TraceEntry{Step: l.Step, Status: MaxIterations})
+		b.rememberStep(at, false, l.statusNote(MaxIterations, nil))
+		s.chooseSuccessor(b, at, outcome{status: MaxIterations})
+	case l.Kind.isFork() && l.Join == nil:
+		s.openFork(b, l)
+	default:
+		b.Pending = &l
 	}
-	if l.Used >= l.Most {
-		s.traceStep(TraceEntry{Step: l.Step, Status: MaxIterations})
-		s.rememberStep(Ref{Step: l.Step}, false, l.statusNote(MaxIterations, nil))
-		s.chooseSuccessor(Ref{Step: l.Step}, outcome{status: MaxIterations})
-		return
-	}
-	s.Pending = &l
 }
 
 // setAllowances sets the allowances of a launch to the remaining limits of its step and of the run.
 // It returns a failure if the step has no time or money left.
 func (s *State) setAllowances(l *Launch) *Failure {
-	n, t := s.Graph.findNode(l.Step), s.Spent[l.Step]
+	n := s.Graph.findNode(l.Step)
+	usage, seconds := s.spentOn(l.Step)
 	l.Most, l.CostUSD = n.MaxIterations, 0
 	if limit := s.Graph.CostUSD; limit > 0 {
 		l.CostUSD = limit - s.Usage.AtLeastUSD()
 	}
-	if limit, spent := n.Limits.CostUSD, t.Usage.AtLeastUSD(); limit > 0 {
+	if limit, spent := n.Limits.CostUSD, usage.AtLeastUSD(); limit > 0 {
 		if spent >= limit {
 			return &Failure{BudgetSpent, fmt.Sprintf("%s spent %s, and its limits.cost_usd is %s", l.Step, llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4))}
 		}
@@ -115,12 +130,12 @@ func (s *State) setAllowances(l *Launch) *Failure {
 		}
 	}
 	if limit := n.Limits.Seconds; limit > 0 {
-		if l.Seconds = float64(limit) - t.Seconds; l.Seconds <= 0 {
-			return &Failure{TimeOver, fmt.Sprintf("%s ran for %.0f s, and its limits.seconds is %d", l.Step, t.Seconds, limit)}
+		if l.Seconds = float64(limit) - seconds; l.Seconds <= 0 {
+			return &Failure{TimeOver, fmt.Sprintf("%s ran for %.0f s, and its limits.seconds is %d", l.Step, seconds, limit)}
 		}
 	}
 	if limit := n.Limits.ModelCalls; limit > 0 {
-		l.Most = min(l.Most, l.Used+l.Made+limit-int(t.Usage.ModelCalls))
+		l.Most = min(l.Most, l.Used+l.Made+limit-int(usage.ModelCalls))
 	}
 	return nil
 }
@@ -150,8 +165,8 @@ type Retries struct {
 const longestWait = 3600
 
 // retryStep tries a step again with the launch l, if its retry says so (rule 24). Team is the status of its team.
-func (s *State) retryStep(l Launch, status Status, team string) bool {
-	n, t := s.Graph.findNode(l.Step), s.Spent[l.Step]
+func (s *State) retryStep(b *lane, l Launch, status Status, team string) bool {
+	n, t := s.Graph.findNode(l.Step), b.Spent[l.Step]
 	if t.Retries+1 >= n.Retry.Attempts || !slices.Contains(n.Retry.On, status) && !slices.Contains(n.Retry.On, Status(team)) {
 		return false
 	}
@@ -159,15 +174,15 @@ func (s *State) retryStep(l Launch, status Status, team string) bool {
 		return false // it would end at once
 	}
 	t.Retries++
-	s.Spent[l.Step] = t
+	b.Spent[l.Step] = t
 	text := fmt.Sprintf("%s is tried again, %d of %d", l.Step, t.Retries+1, n.Retry.Attempts)
 	if n.Retry.Seconds > 0 {
 		s.Waits++
-		s.Wait = &Wait{ID: s.Waits, Seconds: min(longestWait, n.Retry.Seconds*float64(int(1)<<min(t.Retries-1, 20)))}
-		text += fmt.Sprintf(", in %.0f s", s.Wait.Seconds)
+		b.Wait = &Wait{ID: s.Waits, Step: b.place(l.Step), Seconds: min(longestWait, n.Retry.Seconds*float64(int(1)<<min(t.Retries-1, 20)))}
+		text += fmt.Sprintf(", in %.0f s", b.Wait.Seconds)
 	}
-	s.addNote(l.Step, text)
-	s.makePending(l)
+	s.addNote(b, l.Step, text)
+	s.makePending(b, l)
 	return true
 }
 
@@ -185,6 +200,8 @@ type Graph struct {
 	// Seconds and CostUSD limit the whole run; 0 is no limit. The driver keeps the time.
 	Seconds int     `json:"seconds,omitempty"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
+
+	MaxSteps int `json:"max_steps,omitempty"` // most steps that are entered, in all branches; 0 is no limit
 
 	// Park makes a run wait for a person when a step fails.
 	Park bool `json:"park,omitempty"`
@@ -217,6 +234,27 @@ type Node struct {
 
 	Reads []string `json:"reads,omitempty"` // steps whose values its templates name
 	End   string   `json:"end,omitempty"`   // the end of a run that ends with this step, in words of its own
+
+	Branches []Entrance `json:"branches,omitempty"` // of a parallel step
+	Items    Items      `json:"items,omitzero"`     // of a for_each
+	Each     string     `json:"each,omitempty"`     // first step of each item
+	AtOnce   int        `json:"at_once,omitempty"`  // most items that are open at once, at least 1
+
+	Any           bool   `json:"any,omitempty"`             // the first branch that completes ends the step
+	StopAtFailure bool   `json:"stop_at_failure,omitempty"` // the first branch or item that fails ends the step
+	OnConflict    string `json:"on_conflict,omitempty"`     // the step that follows if branches changed files differently; empty fails
+}
+
+// Entrance is a branch of a parallel step: its name and its first step.
+type Entrance struct {
+	Name string `json:"name"`
+	Step string `json:"step"`
+}
+
+// Items is the list that a for_each goes through: Count items of the definition, or those in the output of a step.
+type Items struct {
+	From  string `json:"from,omitempty"`
+	Count int    `json:"count,omitempty"`
 }
 
 // Limits bound all visits of a step together. 0 sets no limit.
@@ -234,6 +272,9 @@ const (
 	Agent   Kind = "agent"   // a model with tools
 	Tools   Kind = "tools"   // configured tool calls, without a model
 	Session Kind = "session" // a team: its decision is the step's text
+
+	Parallel Kind = "parallel" // branches that run at the same time
+	ForEach  Kind = "for_each" // a branch for each item of a list
 )
 
 // Status is how a step, or a whole run, ended.

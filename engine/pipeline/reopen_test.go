@@ -123,7 +123,7 @@ func TestReopened_unclaimed(t *testing.T) {
 		s.Drain()
 	}
 	require.Equal(t, "l2", s.Running.Launch.ID)
-	s.Step(Reopened{Run: "r", Unclaimed: true})
+	s.Step(Reopened{Run: "r", Unclaimed: []string{"l2"}})
 	l := launchOf(t, s.Drain())
 	require.Equal(t, "r-l1", l.ResumeFrom)
 	require.True(t, l.Uncounted)
@@ -175,8 +175,9 @@ func TestCatchUp(t *testing.T) {
 			return
 		}
 		caught := copied(t, recorded).Complete(g, s.Trace[:traced])
+		known := caught.Launches
 		for i, c := range claims {
-			name, running := caught.Reach(c.Launch)
+			name, running := caught.Reach("", c.Launch, known)
 			require.True(t, running, c.Launch)
 			require.NotEmpty(t, name)
 			caught.CatchUp(c, i == len(claims)-1)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -20,31 +21,18 @@ type State struct {
 	Protocol int   `json:"protocol"`
 	Graph    Graph `json:"graph"`
 
-	Stack    []frame   `json:"stack"`             // waiting callers, the innermost last
-	Pending  *Launch   `json:"pending,omitempty"` // launch of the next step
-	Running  *launched `json:"running,omitempty"` // the launched step
-	Launches int       `json:"launches"`          // number of launch IDs given
-	Newest   int       `json:"newest"`            // highest number of a step
+	lane            // the first one; the others are its branches
+	Left []launched `json:"left,omitempty"` // steps of branches that a join has cut off, until they end
 
-	Transitions int          `json:"transitions"`
-	Trace       []TraceEntry `json:"trace"` // ended steps; only the newest 50 have texts
-	History     []Ref        `json:"history"`
-	Workspace   string       `json:"workspace,omitempty"`
+	Launches int          `json:"launches"`        // number of launch IDs given
+	Steps    int          `json:"steps,omitempty"` // steps that were entered, in all lanes
+	Trace    []TraceEntry `json:"trace"`           // ended steps; only the newest 50 have texts
+	Usage    llm.Usage    `json:"usage"`           // usage of all steps, failed and suspended ones included
 
-	Spent map[string]tally `json:"spent,omitempty"` // usage and time by step
-	Usage llm.Usage        `json:"usage"`           // usage of all steps, failed and suspended ones included
-
-	Messages  []Keep   `json:"messages,omitempty"` // texts only until they are drained
-	Announced int      `json:"rung,omitempty"`     // messages announced to the running step
-	Paused    bool     `json:"paused,omitempty"`
-	Parked    *Failure `json:"parked,omitempty"` // the failure that waits for a person
-
-	Wait    *Wait `json:"wait,omitempty"`    // the wait before the pending launch; nil without one
-	Waiting bool  `json:"waiting,omitempty"` // Wait was drained
-	Waits   int   `json:"waits,omitempty"`   // number of waits
-
-	Rest *Launch `json:"rest,omitempty"` // the failed or cancelled step of a run that is over; nil without one
-	Late bool    `json:"late,omitempty"` // whether that step ended by itself afterwards
+	Messages  []Keep `json:"messages,omitempty"` // texts only until they are drained
+	Announced int    `json:"rung,omitempty"`     // messages announced to the running steps
+	Paused    bool   `json:"paused,omitempty"`
+	Waits     int    `json:"waits,omitempty"` // number of waits
 
 	Result   *Result `json:"outcome,omitempty"` // nil until the run is over
 	Finished bool    `json:"told,omitempty"`    // whether Done was drained
@@ -71,6 +59,7 @@ type launched struct {
 type TraceEntry struct {
 	Number int       `json:"number"` // 0 for a caller that ended on its return
 	Step   string    `json:"step"`
+	Branch path      `json:"branch"` // path of its branch; null outside
 	Status Status    `json:"status"`
 	Action action    `json:"action"` // empty without one
 	To     string    `json:"to,omitempty"`
@@ -81,6 +70,17 @@ type TraceEntry struct {
 	ExitCode *int   `json:"exit_code,omitempty"` // exit code of a tools step's commands
 	Failed   bool   `json:"failed,omitempty"`    // a call of a tools step failed
 	Team     string `json:"team,omitempty"`      // status of a session step's team
+}
+
+// path is the path of a lane, null in JSON for the first one.
+type path string
+
+// MarshalJSON writes null for the first lane.
+func (p path) MarshalJSON() ([]byte, error) {
+	if p == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(p))
 }
 
 // End describes the end of the step for people: its status and its outcome.
@@ -99,8 +99,8 @@ func (g TraceEntry) End() string {
 
 // New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
-	s := &State{Protocol: Protocol, Graph: g, Stack: []frame{}, Trace: []TraceEntry{}, History: []Ref{}, Recent: []Entry{}}
-	s.enterStep(s.Graph.findNode(g.Start))
+	s := &State{Protocol: Protocol, Graph: g, lane: lane{Stack: []frame{}, History: []Ref{}}, Trace: []TraceEntry{}, Recent: []Entry{}}
+	s.enterStep(&s.lane, s.Graph.findNode(g.Start))
 	return s
 }
 
@@ -108,38 +108,95 @@ func New(g Graph) *State {
 func (s *State) Done() bool { return s.Result != nil }
 
 // Held reports whether the run is paused or parked.
-func (s *State) Held() bool { return !s.Done() && (s.Paused || s.Parked != nil) }
+func (s *State) Held() bool { return !s.Done() && (s.Paused || s.parkedLane() != nil) }
+
+// parkedLane returns the first lane that waits for a person, if no other lane can go on; else nil.
+func (s *State) parkedLane() (parked *lane) {
+	for _, b := range s.lanes() {
+		switch {
+		case b.Parked != nil && parked == nil:
+			parked = b
+		case b.Running != nil, b.Pending != nil && b.Parked == nil:
+			return nil
+		}
+	}
+	return parked
+}
 
 // Drain returns the commands that are due, each once.
-func (s *State) Drain() []Command {
+func (s *State) Drain() []Command { return s.drain(true) }
+
+// DrainRunning returns the commands that are due except launches. A driver that launches nothing more comes to a
+// point at which no step runs.
+func (s *State) DrainRunning() []Command { return s.drain(false) }
+
+func (s *State) drain(launch bool) []Command {
 	var commands []Command
 	for _, m := range s.TakeMessages() {
 		commands = append(commands, m)
 	}
-	switch {
-	case s.Result != nil && s.Finished:
-	case s.Result != nil:
-		s.Finished = true
-		commands = append(commands, s.stopRunning()...)
-		commands = append(commands, Done{*s.Result})
-	case s.Paused && s.Running != nil && s.Running.Launch.Kind == Session:
-		commands = append(commands, s.holdTeam(true)...)
-	case s.Paused:
-		commands = append(commands, s.stopRunning()...)
-	case s.Running != nil && s.Running.Holding:
-		commands = append(commands, s.holdTeam(false)...)
-	case s.Parked != nil:
-	case s.Pending != nil && s.Wait != nil && s.Waiting:
-	case s.Pending != nil && s.Wait != nil:
-		s.Waiting = true
-		commands = append(commands, *s.Wait)
-	case s.Pending != nil:
-		commands = append(commands, s.launchPending())
-	case s.Running != nil && s.Announced < len(s.Messages):
-		s.Announced = len(s.Messages)
-		commands = append(commands, Ring{s.Announced})
+	over := s.Result != nil
+	if over && s.Finished {
+		return commands
 	}
-	return commands
+	for i := range s.Left {
+		commands = append(commands, s.Left[i].stop()...)
+	}
+	if over {
+		s.Finished = true
+		for _, r := range s.runningSteps() {
+			commands = append(commands, r.stop()...)
+		}
+		return append(commands, Done{*s.Result})
+	}
+	for _, b := range s.lanes() {
+		if launch || b.Running != nil {
+			commands = append(commands, s.drainLane(b)...)
+		}
+	}
+	return append(commands, s.ringSteps()...)
+}
+
+// drainLane returns the command that is due in a lane.
+func (s *State) drainLane(b *lane) []Command {
+	r := b.Running
+	switch {
+	case s.Paused && r != nil && r.Launch.Kind == Session:
+		return r.holdTeam(true)
+	case s.Paused && r != nil:
+		return r.stop()
+	case s.Paused:
+	case r != nil && r.Holding:
+		return r.holdTeam(false)
+	case b.Parked != nil, b.Pending == nil:
+	case b.Wait != nil && b.Waiting:
+	case b.Wait != nil:
+		b.Waiting = true
+		return []Command{*b.Wait}
+	default:
+		return []Command{s.launchPending(b)}
+	}
+	return nil
+}
+
+// ringSteps announces new messages to the steps that were launched before them.
+func (s *State) ringSteps() []Command {
+	if s.Paused || s.Announced == len(s.Messages) {
+		return nil
+	}
+	deaf, running := false, false
+	for _, r := range s.runningSteps() {
+		running = true
+		deaf = deaf || r.Launch.Messages < len(s.Messages)
+	}
+	if !running {
+		return nil
+	}
+	s.Announced = len(s.Messages)
+	if !deaf {
+		return nil
+	}
+	return []Command{Ring{s.Announced}}
 }
 
 // TakeMessages returns the messages that have not been drained.
@@ -153,36 +210,37 @@ func (s *State) TakeMessages() (taken []Keep) {
 	return taken
 }
 
-// launchPending starts the pending step, which reads all messages when it starts.
-func (s *State) launchPending() Launch {
-	l := *s.Pending
+// launchPending starts the pending step of a lane, which reads all messages when it starts.
+func (s *State) launchPending(b *lane) Launch {
 	s.Launches++
+	l := *b.Pending
 	l.ID = "l" + strconv.Itoa(s.Launches)
-	l.After, l.Messages = s.Newest, len(s.Messages)
-	s.Pending, s.Running, s.Announced = nil, &launched{Launch: l}, len(s.Messages)
+	l.After, l.Messages = b.Newest, len(s.Messages)
+	b.Pending, b.Running = nil, &launched{Launch: l}
 	switch {
 	case l.ResumeFrom != "":
-		s.addNote(l.Step, l.Step+" continues")
+		s.addNote(b, l.Step, l.Step+" continues")
 	case l.Return != nil:
-		s.addNote(l.Step, l.Step+" continues after "+l.Return.Called.Step)
+		s.addNote(b, l.Step, l.Step+" continues after "+l.Return.Called.Step)
+	case l.Join != nil:
+		s.addNote(b, l.Step, l.Step+" joins its branches")
 	default:
-		s.addNote(l.Step, l.Step+" begins")
+		s.addNote(b, l.Step, l.Step+" begins")
 	}
 	return l
 }
 
-// stopRunning ends the running step, once.
-func (s *State) stopRunning() []Command {
-	if s.Running == nil || s.Running.Stopped {
+// stop ends a running step, once.
+func (r *launched) stop() []Command {
+	if r.Stopped {
 		return nil
 	}
-	s.Running.Stopped = true
-	return []Command{Stop{s.Running.Launch.ID}}
+	r.Stopped = true
+	return []Command{Stop{r.Launch.ID}}
 }
 
-// holdTeam pauses or resumes the team of the running session step, once.
-func (s *State) holdTeam(on bool) []Command {
-	r := s.Running
+// holdTeam pauses or resumes the team of a running session step, once.
+func (r *launched) holdTeam(on bool) []Command {
 	if r.Holding == on {
 		return nil
 	}
@@ -193,21 +251,14 @@ func (s *State) holdTeam(on bool) []Command {
 	return []Command{Release{r.Launch.ID}}
 }
 
-// Current returns the running or pending step, or "".
-func (s *State) Current() string {
-	switch {
-	case s.Running != nil:
-		return s.Running.Launch.Step
-	case s.Pending != nil:
-		return s.Pending.Step
-	}
-	return ""
-}
+// Current returns the running, pending or forked step of the first lane, or "".
+func (s *State) Current() string { return s.lane.current() }
 
 // View is the answer to the state query.
 type View struct {
 	Step        string       `json:"step"`  // running or next; empty if there is neither
 	Stack       []string     `json:"stack"` // waiting callers, the innermost last
+	Branches    []LaneView   `json:"branches,omitempty"`
 	Trace       []TraceEntry `json:"trace"`
 	Transitions int          `json:"transitions"`
 	Paused      bool         `json:"paused"`
@@ -223,12 +274,33 @@ func (s *State) View() View {
 		Step: s.Current(), Stack: []string{}, Trace: append([]TraceEntry{}, s.Trace...),
 		Transitions: s.Transitions, Paused: s.Paused, Messages: len(s.Messages), Usage: s.Usage, Events: s.Events,
 	}
-	v.Stack = append(v.Stack, text.Each(s.Stack, func(f frame) string { return f.Step })...)
-	if s.Parked != nil && !s.Done() {
-		why := "retry or cancel: " + s.Current() + " failed, " + s.Parked.Type + ": " + s.Parked.Message
-		v.Parked = &why
+	v.Stack = append(v.Stack, s.lane.callers()...)
+	if s.Done() {
+		return v
+	}
+	if b := s.parkedLane(); b != nil {
+		v.Parked = b.remedy()
+	}
+	for _, b := range s.lanes() {
+		if b.Path != "" {
+			v.Branches = append(v.Branches, LaneView{Branch: b.Path, Step: b.current(), Stack: append([]string{}, b.callers()...), Parked: b.remedy()})
+		}
 	}
 	return v
+}
+
+func (b *lane) callers() []string { return text.Each(b.Stack, func(f frame) string { return f.Step }) }
+
+// remedy returns how a parked lane can go on, and why it is parked; nil if it is not.
+func (b *lane) remedy() *string {
+	if b.Parked == nil {
+		return nil
+	}
+	who := b.current()
+	if b.Path != "" {
+		who += " of " + b.Path
+	}
+	return new("retry or cancel: " + who + " failed, " + b.Parked.Type + ": " + b.Parked.Message)
 }
 
 // Entry is one line of the timeline.
@@ -236,7 +308,10 @@ type Entry struct {
 	Seq  int       `json:"seq"`            // number of the entry, from 1
 	Kind EntryKind `json:"kind,omitempty"` // empty for most
 	Step string    `json:"step,omitempty"`
-	Text string    `json:"text"` // text for people
+
+	Branch string `json:"branch,omitempty"` // path of the step's branch; empty outside
+
+	Text string `json:"text"` // text for people
 
 	Time time.Time `json:"time,omitzero"` // set by State.Stamp
 }
@@ -270,9 +345,14 @@ func (s *State) Stamp(now time.Time) {
 	}
 }
 
-func (s *State) addNote(step, text string) { s.addEntry(Entry{Step: step, Text: text}) }
+func (s *State) addNote(b *lane, step, text string) {
+	s.addEntry(Entry{Step: step, Branch: b.Path, Text: text})
+}
 
 func (s *State) addEntry(e Entry) {
+	if e.Branch != "" && e.Step != "" {
+		e.Text = e.Branch + ": " + e.Text
+	}
 	s.Events++
 	e.Seq = s.Events
 	if len(s.Recent) == keptEntries {
@@ -281,12 +361,13 @@ func (s *State) addEntry(e Entry) {
 	s.Recent = append(s.Recent, e)
 }
 
-func (s *State) traceStep(g TraceEntry) {
+func (s *State) traceStep(b *lane, g TraceEntry) {
+	g.Branch = path(b.Path)
 	s.Trace = append(s.Trace, g)
 	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
 		s.Trace[old].Text = "" // the result and continue-as-new carry the whole trace
 	}
-	e := Entry{Step: g.Step, Text: g.Step + " ended: " + g.End()}
+	e := Entry{Step: g.Step, Branch: b.Path, Text: g.Step + " ended: " + g.End()}
 	if g.Status == Cancelled {
 		e.Kind = EntryCancelled
 	}
@@ -316,43 +397,35 @@ func (s *State) refuseReopened() error {
 		return errors.New("the run has ended, " + string(s.Result.Status) + "; its result stands")
 	case s.Result.Limit != "":
 		return errors.New(s.Result.Reason + "; start it again with a higher limit")
-	case s.Rest == nil && s.Running == nil:
+	}
+	again := false
+	s.eachLane(func(b *lane) { again = again || b.Rest != nil || b.Running != nil })
+	if !again {
 		return errors.New("no step failed that could be run again: " + s.Result.Reason)
 	}
 	return nil
 }
 
-// reopenRun makes the step that failed or was cut off pending (rule 15).
+// reopenRun makes the steps that failed or were cut off pending (rule 15).
 func (s *State) reopenRun(e Reopened) {
 	if err := s.refuseReopened(); err != nil {
-		s.addNote("", "ignored: "+err.Error())
+		s.addNote(&s.lane, "", "ignored: "+err.Error())
 		return
 	}
-	cutOff := s.Running
-	s.Result, s.Finished, s.Paused, s.Parked, s.Running = nil, false, false, nil, nil
-	switch {
-	case cutOff != nil && e.Unclaimed:
-		s.Pending = s.launchAgain(cutOff.Launch, "", false)
-	case cutOff != nil:
-		s.Pending = s.launchAgain(cutOff.Launch, e.Run+"-"+cutOff.Launch.ID, true)
-	case s.Rest != nil && s.Late:
-		s.Pending = s.launchAgain(*s.Rest, e.Run+"-"+s.Rest.ID, false)
-	case s.Rest != nil:
-		s.Pending = s.Rest
+	s.Result, s.Finished, s.Paused, s.Left = nil, false, false, nil
+	s.reviveLane(&s.lane, e)
+	for _, b := range slices.Backward(s.lanes()) {
+		if b.Fork != nil && !s.Done() {
+			s.settleFork(b)
+		}
 	}
-	s.Rest, s.Late = nil, false
-	if s.Pending != nil {
-		s.Pending.AwaySince = time.Time{} // a person says that it is mended
-	}
-	s.addNote(s.Current(), "the run goes on with "+s.Current())
-	s.tryAgain()
 }
 
 // keepForReopen remembers a step that ends after its run, to resume it if the run is reopened. If the
 // step did not report its end, the token of its journal is read from the store later.
 func (s *State) keepForReopen(launch string, reported bool, token string, spent llm.Usage) {
-	if r := s.Running; s.Done() && r != nil && r.Launch.ID == launch {
-		s.Rest, s.Late = s.launchAfter(r.Launch, token, spent), !reported
+	if b := s.laneOf(launch); s.Done() && b != nil {
+		b.Rest, b.Late = s.launchAfter(b.Running.Launch, token, spent), !reported
 	}
 }
 

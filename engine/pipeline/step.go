@@ -15,27 +15,29 @@ func (s *State) Step(event Event) {
 	switch e := event.(type) {
 	case Ended:
 		s.keepForReopen(e.Launch, false, "", e.Usage)
-		if r := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); r != nil {
-			s.chooseNext(r.Launch, e)
+		if b, l := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); b != nil {
+			s.chooseNext(b, l, e)
 		}
 	case Broke:
 		s.keepForReopen(e.Launch, true, e.Token, e.Usage)
-		if r := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); r != nil {
-			s.failStep(r.Launch, e)
+		if b, l := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); b != nil {
+			s.failStep(b, l, e)
 		}
 	case Suspended:
 		s.keepForReopen(e.Launch, true, e.Token, e.Usage)
-		if r := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); r != nil {
-			s.addNote(r.Launch.Step, r.Launch.Step+" was suspended")
-			next := s.launchAfter(r.Launch, e.Token, e.Usage)
+		if b, l := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); b != nil {
+			s.addNote(b, l.Step, l.Step+" was suspended")
+			next := s.launchAfter(l, e.Token, e.Usage)
 			next.AwaySince = e.AwaySince
-			s.makePending(*next)
+			s.makePending(b, *next)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.applyRequest(e)
 	case Waited:
-		if s.Wait != nil && s.Wait.ID == e.ID {
-			s.Wait, s.Waiting = nil, false
+		for _, b := range s.lanes() {
+			if b.Wait != nil && b.Wait.ID == e.ID {
+				b.Wait, b.Waiting = nil, false
+			}
 		}
 	case Reopened:
 		s.reopenRun(e)
@@ -46,118 +48,141 @@ func (s *State) Step(event Event) {
 	}
 }
 
-// countEnded counts the usage of the running step, and returns the step if the run continues. A
+// countEnded counts the usage of a running step, and returns its lane and launch if the lane continues. A
 // stale event counts nothing, because the launch that continued the step reports its usage.
-func (s *State) countEnded(id string, number int, usage llm.Usage, seconds float64) *launched {
-	r := s.Running
-	if r == nil || r.Launch.ID != id {
-		s.addNote("", "an event of launch "+id+", which does not run, changed nothing")
-		return nil
+func (s *State) countEnded(id string, number int, usage llm.Usage, seconds float64) (*lane, Launch) {
+	b := s.laneOf(id)
+	left := slices.IndexFunc(s.Left, func(r launched) bool { return r.Launch.ID == id })
+	var l Launch
+	switch {
+	case b != nil:
+		l, b.Running = b.Running.Launch, nil
+	case left >= 0:
+		l = s.Left[left].Launch
+		b = &lane{Path: l.Branch} // which is gone
+		s.Left = slices.Delete(s.Left, left, left+1)
+	default:
+		s.addNote(&s.lane, "", "an event of launch "+id+", which does not run, changed nothing")
+		return nil, l
 	}
-	s.Running = nil
 	s.Usage = s.Usage.Add(usage)
-	s.countUsage(r.Launch.Step, 0, usage, seconds)
-	if s.Done() {
-		s.traceStep(TraceEntry{Number: number, Step: r.Launch.Step, Status: Cancelled, Usage: usage})
-		return nil
+	if s.countUsage(b, l.Step, 0, usage, seconds); left >= 0 {
+		s.countUsage(&s.lane, l.Step, 0, usage, seconds)
 	}
-	s.Newest = max(s.Newest, number)
-	r.Launch.AwaySince = time.Time{}
-	return r
+	if s.Done() || left >= 0 {
+		s.traceStep(b, TraceEntry{Number: number, Step: l.Step, Status: Cancelled, Usage: usage})
+		return nil, l
+	}
+	b.Newest = max(b.Newest, number)
+	l.AwaySince = time.Time{}
+	return b, l
 }
 
 // chooseNext chooses the next step: by the step's action or else by chooseSuccessor (rule 2).
-func (s *State) chooseNext(l Launch, e Ended) {
-	at := Ref{Number: e.Number, Step: l.Step}
-	s.Workspace = e.Workspace
-	s.traceStep(TraceEntry{
+func (s *State) chooseNext(b *lane, l Launch, e Ended) {
+	at := Ref{Number: e.Number, Step: l.Step, Branch: b.Path, Lists: e.Lists}
+	b.Workspace = e.Workspace
+	s.traceStep(b, TraceEntry{
 		Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: shortenText(e.Text), Error: e.Cause, Usage: e.Usage,
 		ExitCode: e.ExitCode, Failed: e.Failed, Team: e.Team,
 	})
 	if e.Action != Call {
-		s.rememberStep(at, e.Said, l.statusNote(e.Status, e.Cause))
+		b.rememberStep(at, e.Said, l.statusNote(e.Status, e.Cause))
 	}
 	switch {
-	case e.Action != NoAction && !s.permitsAction(l, e):
-		s.endRun(Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(shortenText(e.To))), &at)
+	case e.Action != NoAction && !s.permitsAction(b, l, e):
+		s.endLine(b, Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(shortenText(e.To))), &at)
 	case e.Action == Call:
-		s.Stack = append(s.Stack, frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
-		s.transitionTo(e.To, at, e.Status)
+		b.Stack = append(b.Stack, frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
+		s.transitionTo(b, e.To, at, e.Status)
 	case e.Action == Jump:
-		s.transitionTo(e.To, at, e.Status)
+		s.transitionTo(b, e.To, at, e.Status)
 	case e.Status == Failed && e.Cause != nil: // its calls are repeated
 		l.ResumeFrom, l.Uncounted, l.Made = "", false, 0
-		s.followFailure(l, at, e.stepOutcome(), *e.Cause)
-	case e.Action == NoAction && s.retryStep(s.newLaunch(s.Graph.findNode(l.Step)), e.Status, e.Team):
+		s.followFailure(b, l, at, e.stepOutcome(), *e.Cause)
+	case e.Action == NoAction && s.retryStep(b, s.newLaunch(b, s.Graph.findNode(l.Step)), e.Status, e.Team):
 	default:
-		s.chooseSuccessor(at, e.stepOutcome())
+		s.chooseSuccessor(b, at, e.stepOutcome())
 	}
 }
 
 // permitsAction checks an action that the step's own rules have already checked.
-func (s *State) permitsAction(l Launch, e Ended) bool {
+func (s *State) permitsAction(b *lane, l Launch, e Ended) bool {
 	from := s.Graph.findNode(l.Step)
 	return from != nil && slices.Contains(from.Destinations, e.To) && s.Graph.findNode(e.To) != nil &&
-		(e.Action == Jump || e.Action == Call && !s.isDeepest() && e.Messages != "" && !slices.Contains(l.Closed, e.To))
+		(e.Action == Jump || e.Action == Call && !s.isDeepest(b) && e.Messages != "" && !slices.Contains(l.Closed, e.To))
 }
 
 // chooseSuccessor chooses the successor of a step without an action: its caller, else the destination of
-// its static rule, else the end of the run. A caller without model calls left ends as well.
-func (s *State) chooseSuccessor(at Ref, o outcome) {
-	if len(s.Stack) == 0 {
+// its static rule, else the end of the lane. A caller without model calls left ends as well.
+func (s *State) chooseSuccessor(b *lane, at Ref, o outcome) {
+	if n := s.Graph.findNode(at.Step); o.conflict && n.OnConflict != "" {
+		s.transitionTo(b, n.OnConflict, at, o.status)
+		return
+	}
+	if len(b.Stack) == 0 {
 		if to := s.Graph.findNode(at.Step).nextDestination(o); to != "" {
-			s.transitionTo(to, at, o.status)
+			s.transitionTo(b, to, at, o.status)
 			return
 		}
-		s.endRun(o.status, "", &at)
+		s.endLine(b, o.status, "", &at)
 		return
 	}
-	top := len(s.Stack) - 1
-	frame := s.Stack[top]
-	if !s.countTransition() {
+	top := len(b.Stack) - 1
+	frame := b.Stack[top]
+	if !s.countTransition(b) {
 		return
 	}
-	s.Stack = s.Stack[:top]
-	l := s.newLaunch(s.Graph.findNode(frame.Step))
+	b.Stack = b.Stack[:top]
+	l := s.newLaunch(b, s.Graph.findNode(frame.Step))
 	l.History, l.Omitted = nil, 0 // its messages contain them
-	l.Used, l.Return = frame.Iterations, &Return{Messages: frame.Messages, Called: at, Status: o.status}
-	s.makePending(l)
+	l.Used, l.Return = frame.Iterations, &Return{Messages: frame.Messages, Called: at.Place(), Status: o.status}
+	s.makePending(b, l)
 }
 
-// transitionTo enters a step or its replacement if the run has a transition left. Without a
-// replacement, the run ends with the status of the previous step.
-func (s *State) transitionTo(to string, from Ref, status Status) {
-	n := s.stepToEnter(to)
+// transitionTo enters a step or its replacement if the lane has a transition left. Without a
+// replacement, the lane ends with the status of the previous step.
+func (s *State) transitionTo(b *lane, to string, from Ref, status Status) {
+	n := s.stepToEnter(b, to)
 	switch {
-	case n == nil && (status == Failed || len(s.Stack) > 0):
-		s.endRun(Failed, "there is no step to go to: "+to+" was entered as often as max_visits allows", &from)
+	case n == nil && (status == Failed || len(b.Stack) > 0):
+		s.endLine(b, Failed, "there is no step to go to: "+to+" was entered as often as max_visits allows", &from)
 	case n == nil:
-		s.endRun(status, "", &from)
-	case s.countTransition():
-		s.enterStep(n)
+		s.endLine(b, status, "", &from)
+	case s.countTransition(b):
+		s.enterStep(b, n)
 	}
 }
 
-// countTransition counts a transition. It ends the run if that exceeds the limit.
-func (s *State) countTransition() bool {
-	if s.Transitions >= s.Graph.MaxTransitions {
-		s.endAtLimit(transitionLimit, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", s.Transitions))
+// countTransition counts a transition. It ends the lane if that exceeds the limit.
+func (s *State) countTransition(b *lane) bool {
+	if b.Transitions >= s.Graph.MaxTransitions {
+		s.endLineAtLimit(b, transitionLimit, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", b.Transitions))
 		return false
 	}
-	s.Transitions++
+	b.Transitions++
 	return true
 }
 
-func (s *State) enterStep(n *Node) {
-	s.countUsage(n.Name, 1, llm.Usage{}, 0)
-	s.makePending(s.newLaunch(n))
+func (s *State) enterStep(b *lane, n *Node) {
+	if most := s.Graph.MaxSteps; most > 0 && s.Steps >= most {
+		s.endAtLimit(stepLimit, fmt.Sprintf("the run entered %d steps, as many as limits.steps allows", s.Steps))
+		return
+	}
+	s.Steps++
+	s.countUsage(b, n.Name, 1, llm.Usage{}, 0)
+	s.makePending(b, s.newLaunch(b, n))
 }
 
-func (s *State) newLaunch(n *Node) Launch {
-	l := Launch{Step: n.Name, Kind: n.Kind, Most: n.MaxIterations, Deepest: s.isDeepest(), Workspace: s.Workspace, Closed: s.closedDestinations(n)}
-	l.History, l.Omitted = n.History.selectTexts(s.History)
+func (s *State) newLaunch(b *lane, n *Node) Launch {
+	l := Launch{
+		Step: n.Name, Kind: n.Kind, Branch: b.Path, Item: b.Item,
+		Most: n.MaxIterations, Deepest: s.isDeepest(b), Workspace: b.Workspace, Closed: s.closedDestinations(b, n),
+	}
+	history := s.historyOf(b)
+	l.History, l.Omitted = n.History.selectTexts(history)
 	for _, name := range n.Reads {
-		if ref := s.newestText(name); ref != nil {
+		if ref := newestText(history, name); ref != nil {
 			l.Values = append(l.Values, *ref)
 		}
 	}
@@ -165,21 +190,21 @@ func (s *State) newLaunch(n *Node) Launch {
 }
 
 // newestText returns the newest visit of a step that left a text, or nil.
-func (s *State) newestText(step string) *Ref {
-	for _, r := range slices.Backward(s.History) {
+func newestText(history []Ref, step string) *Ref {
+	for _, r := range slices.Backward(history) {
 		if r.Step == step && !r.Textless {
-			return &Ref{Number: r.Number, Step: r.Step}
+			return new(r.Place())
 		}
 	}
 	return nil
 }
 
-func (s *State) isDeepest() bool { return len(s.Stack) >= s.Graph.MaxDepth }
+func (s *State) isDeepest(b *lane) bool { return len(b.Stack) >= s.Graph.MaxDepth }
 
 // failStep ends a failed step. A retry continues its journal or, for a session step, its team's session.
-func (s *State) failStep(l Launch, e Broke) {
+func (s *State) failStep(b *lane, l Launch, e Broke) {
 	e.Cause.Message = shortenText(e.Cause.Message)
-	s.traceStep(TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage, Team: e.Team})
+	s.traceStep(b, TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage, Team: e.Team})
 	if e.Cause.Type == BudgetSpent && s.endIfOverspent() {
 		return
 	}
@@ -187,41 +212,46 @@ func (s *State) failStep(l Launch, e Broke) {
 	if e.Anew {
 		next.TeamOf, next.Counted, next.Told = "", llm.Usage{}, 0
 	}
-	s.followFailure(*next, Ref{Number: e.Number, Step: l.Step}, outcome{status: Failed, team: e.Team, failed: true}, e.Cause)
+	s.followFailure(b, *next, Ref{Number: e.Number, Step: l.Step, Branch: b.Path}, outcome{status: Failed, team: e.Team, failed: true}, e.Cause)
 }
 
 // followFailure follows the rule that names the failure of a step. Without such a rule it parks or
-// ends the run (rule 9). A retry launches l.
-func (s *State) followFailure(l Launch, at Ref, o outcome, cause Failure) {
-	if s.retryStep(l, o.status, o.team) {
+// ends the lane (rule 9). A retry launches l.
+func (s *State) followFailure(b *lane, l Launch, at Ref, o outcome, cause Failure) {
+	if s.retryStep(b, l, o.status, o.team) {
 		return
 	}
 	if to := s.Graph.findNode(at.Step).nextDestination(o); to != "" {
-		if !s.isRemembered(at) {
-			s.rememberStep(at, false, l.statusNote(Failed, &cause))
+		if !isRemembered(b.History, at) {
+			b.rememberStep(at, false, l.statusNote(Failed, &cause))
 		}
-		s.transitionTo(to, at, Failed)
+		s.transitionTo(b, to, at, Failed)
 		return
 	}
-	s.Pending = &l
+	b.Pending = &l
 	if s.Graph.Park {
-		s.Parked = &cause
-		s.addEntry(Entry{Kind: EntryParked, Step: l.Step, Text: "waits for a person to retry or cancel"})
+		b.Parked = &cause
+		s.addEntry(Entry{Kind: EntryParked, Step: l.Step, Branch: b.Path, Text: "waits for a person to retry or cancel"})
 		return
 	}
-	s.Rest = s.Pending
-	s.endRun(Failed, cause.Type+": "+cause.Message, &at)
+	b.Rest = b.Pending
+	s.endLine(b, Failed, cause.Type+": "+cause.Message, &at)
 }
 
 // endRun ends the run. After an error or a cancellation, the stack still shows the waiting callers.
 func (s *State) endRun(status Status, reason string, final *Ref) {
-	s.Pending, s.Parked, s.Wait = nil, nil, nil
-	s.Result = &Result{Status: status, Reason: shortenText(reason), Final: s.finalRef(final)}
+	for _, b := range s.lanes() {
+		if b.Rest == nil && b != &s.lane {
+			b.Rest = b.Pending
+		}
+		b.Pending, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
+	}
+	s.Result = &Result{Status: status, Reason: shortenText(reason), Final: finalRef(s.History, final)}
 	if final != nil && reason == "" {
 		s.Result.EndedAs = s.Graph.findNode(final.Step).End
 	}
 	if s.Graph.Result != "" {
-		s.Result.Final = s.newestText(s.Graph.Result)
+		s.Result.Final = newestText(s.History, s.Graph.Result)
 	}
 	text := "ended: " + string(status)
 	if reason != "" {
@@ -280,21 +310,39 @@ func (p Policy) selectTexts(texts []Ref) (shown []Ref, omitted int) {
 type Ref struct {
 	Number int    `json:"n"`
 	Step   string `json:"step"`
+	Branch string `json:"branch,omitempty"` // path of its branch; empty outside
 
 	// Note tells later steps that the step failed or was cut short. Textless is set if the step left no text.
 	Note     string `json:"note,omitempty"`
 	Textless bool   `json:"textless,omitempty"`
+
+	Lists []List `json:"lists,omitempty"` // the lists in its output that a for_each goes through
 }
 
-func (s *State) rememberStep(at Ref, said bool, note string) {
+// List is the list of a for_each in the output of a step. The worker that ran the step counts it.
+type List struct {
+	For   string `json:"for"` // name of the for_each
+	Items int    `json:"items,omitempty"`
+	Why   string `json:"why,omitempty"` // why it can be no list of items; empty if it can
+}
+
+// Place returns the part of the reference that names the directory.
+func (r Ref) Place() Ref { return Ref{Number: r.Number, Step: r.Step, Branch: r.Branch} }
+
+// isVisit reports whether two references name the same directory.
+func (r Ref) isVisit(of Ref) bool {
+	return r.Number == of.Number && r.Step == of.Step && r.Branch == of.Branch
+}
+
+func (b *lane) rememberStep(at Ref, said bool, note string) {
 	at.Note, at.Textless = note, !said
 	if said || note != "" {
-		s.History = append(s.History, at)
+		b.History = append(b.History, at)
 	}
 }
 
-func (s *State) isRemembered(at Ref) bool {
-	return slices.ContainsFunc(s.History, func(r Ref) bool { return r.Number == at.Number && r.Step == at.Step })
+func isRemembered(history []Ref, at Ref) bool {
+	return slices.ContainsFunc(history, at.isVisit)
 }
 
 func (l Launch) statusNote(status Status, cause *Failure) string {
@@ -307,11 +355,11 @@ func (l Launch) statusNote(status Status, cause *Failure) string {
 	return ""
 }
 
-func (s *State) finalRef(at *Ref) *Ref {
-	if at == nil || !slices.ContainsFunc(s.History, func(r Ref) bool { return r.Number == at.Number && r.Step == at.Step && !r.Textless }) {
+func finalRef(history []Ref, at *Ref) *Ref {
+	if at == nil || !slices.ContainsFunc(history, func(r Ref) bool { return !r.Textless && r.isVisit(*at) }) {
 		return nil
 	}
-	return &Ref{Number: at.Number, Step: at.Step}
+	return new(at.Place())
 }
 
 // Branch leads from a step to another if all its conditions match the step's end.
@@ -321,6 +369,8 @@ type Branch struct {
 	Failed      *bool  `json:"failed,omitempty"`       // whether the step, or a tool call of it, failed
 	TextMatches string `json:"text_matches,omitempty"` // an RE2 pattern; Ended.Matched has those that match
 	Output      bool   `json:"output,omitempty"`       // it has conditions on the output; Ended.Matched has those that hold
+	Conflict    *bool  `json:"conflict,omitempty"`     // whether branches changed files differently
+	FailedAbove *int   `json:"failed_above,omitempty"` // more branches or items failed than this
 
 	To string `json:"to"`
 }
@@ -332,13 +382,18 @@ type outcome struct {
 	exitCode *int
 	failed   bool
 	matched  []int // the rules whose patterns match the step's text
+	conflict bool  // branches changed files differently
+	lost     int   // branches or items that failed
 }
 
 func (e Ended) stepOutcome() outcome {
-	return outcome{status: e.Status, team: e.Team, exitCode: e.ExitCode, failed: e.Failed || e.Status == Failed, matched: e.Matched}
+	return outcome{status: e.Status, team: e.Team, exitCode: e.ExitCode, failed: e.Failed || e.Status == Failed, matched: e.Matched, conflict: len(e.Conflicts) > 0, lost: e.Lost}
 }
 
 func (n *Node) nextDestination(o outcome) string {
+	if o.conflict && n.OnConflict != "" {
+		return n.OnConflict
+	}
 	for i, b := range n.Next {
 		if b.fitsOutcome(i, o) {
 			return b.To
@@ -349,7 +404,7 @@ func (n *Node) nextDestination(o outcome) string {
 
 // Fits reports whether a branch may have applied to a step that ended, whatever its text was.
 func (g TraceEntry) Fits(b Branch) bool {
-	b.TextMatches, b.Output = "", false
+	b.TextMatches, b.Output, b.Conflict, b.FailedAbove = "", false, nil, nil
 	return b.fitsOutcome(0, outcome{status: g.Status, team: g.Team, exitCode: g.ExitCode, failed: g.Failed || g.Status == Failed})
 }
 
@@ -363,6 +418,8 @@ func (b Branch) fitsOutcome(i int, o outcome) bool {
 	case b.ExitCode != nil && (o.exitCode == nil || *b.ExitCode != *o.exitCode):
 	case b.Failed != nil && *b.Failed != o.failed:
 	case (b.TextMatches != "" || b.Output) && !slices.Contains(o.matched, i):
+	case b.Conflict != nil && *b.Conflict != o.conflict:
+	case b.FailedAbove != nil && o.lost <= *b.FailedAbove:
 	default:
 		return true
 	}

@@ -21,9 +21,11 @@ const (
 	RequestValue = "request" // {{ .request }}
 	InputsValue  = "inputs"  // {{ .inputs.NAME }}
 	StepsValue   = "steps"   // {{ .steps.NAME.text }} and {{ .steps.NAME.output.PATH }}
+	ItemValue    = "item"    // {{ .item }} and {{ .item.PATH }} in the steps of a for_each
+	IndexValue   = "index"   // {{ .index }}, from 0
 )
 
-var roots = []string{RequestValue, InputsValue, StepsValue}
+var roots = []string{RequestValue, InputsValue, StepsValue, ItemValue, IndexValue}
 
 // maxValue bounds a value in a template, in bytes.
 const maxValue = 64 << 10
@@ -78,7 +80,7 @@ func ReadTemplate(content string) (Template, error) {
 			if strings.ToLower(f.Path[0][:1]) != f.Path[0][:1] {
 				continue // a template of another program, such as {{ .Values.name }}
 			}
-			return nil, fmt.Errorf("%s at character %d names nothing; there are .request, .inputs.NAME, .steps.NAME.text and .steps.NAME.output", shown, place)
+			return nil, fmt.Errorf("%s at character %d names nothing; there are .request, .inputs.NAME, .steps.NAME.text, .steps.NAME.output, .item and .index", shown, place)
 		}
 		t = append(t, part{text: content[rest:at[0]]}, part{field: &f})
 		rest = at[1]
@@ -181,6 +183,8 @@ type Values struct {
 	Request string
 	Inputs  json.RawMessage // an object, or nil
 	Steps   map[string]StepValue
+	Item    json.RawMessage // the item of a for_each; nil outside
+	Index   *int            // its index; nil outside
 }
 
 // StepValue is the end of the newest visit of a step.
@@ -197,6 +201,10 @@ func (v Values) Value(f Field) (string, error) {
 	switch step := v.Steps[f.Step()]; {
 	case f.Path[0] == InputsValue:
 		value = v.Inputs
+	case f.Path[0] == ItemValue:
+		value = v.Item
+	case f.Path[0] == IndexValue:
+		value, _ = json.Marshal(v.Index) // null outside
 	case f.Path[0] == StepsValue && f.Path[2] == "text":
 		value, _ = json.Marshal(step.Text)
 		path = nil

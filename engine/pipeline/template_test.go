@@ -32,7 +32,7 @@ func TestReadTemplate(t *testing.T) {
 		require.Equal(t, filled, fill(content))
 	}
 	for content, says := range map[string]string{
-		"a {{ .item }}":                 "{{ .item }} at character 3 names nothing",
+		"a {{ .thing }}":                "{{ .thing }} at character 3 names nothing",
 		"{{ range .steps.a.output }}":   "is code",
 		"{{- .request -}}":              "is code",
 		"{{ json (index .inputs 1) }}":  "is code",
@@ -143,18 +143,18 @@ func TestRetries(t *testing.T) {
 		r.drain()
 	}
 	r.play("test fails one")
-	require.Equal(t, []Wait{{ID: 1, Seconds: 20}}, r.waits)
+	require.Equal(t, []Wait{{ID: 1, Step: "test", Seconds: 20}}, r.waits)
 	r.state.Step(Pause{})
 	r.state.Step(Waited{ID: 1})
 	require.Empty(t, r.state.Drain(), "a pause holds it back")
 	r.state.Step(Resume{})
 	r.drain()
 	r.play("test max")
-	require.Equal(t, []Wait{{ID: 1, Seconds: 20}, {ID: 2, Seconds: 40}}, r.waits)
+	require.Equal(t, []Wait{{ID: 1, Step: "test", Seconds: 20}, {ID: 2, Step: "test", Seconds: 40}}, r.waits)
 	wait()
 	r.play("test fails three\nmend says mended\ntest fails again")
 	require.Len(t, r.waits, 3, "a new visit begins anew")
-	require.Equal(t, Wait{ID: 3, Seconds: 20}, r.waits[2])
+	require.Equal(t, Wait{ID: 3, Step: "test", Seconds: 20}, r.waits[2])
 	wait()
 	r.play("test done\ndone says done")
 	require.Equal(t, Completed, r.done.Status)

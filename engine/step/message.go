@@ -14,8 +14,9 @@ import (
 
 // Message is messages/<NNN>.json: a human message. Launches and the doorbell contain only its number.
 type Message struct {
-	Number int       `json:"number"`          // number among all messages of the run, from 1
-	Agent  string    `json:"agent,omitempty"` // the recipient; empty for everybody
+	Number int       `json:"number"`           // number among all messages of the run, from 1
+	Agent  string    `json:"agent,omitempty"`  // the recipient; empty for everybody
+	Branch string    `json:"branch,omitempty"` // the branch of a pipeline's run that it is for; empty for all
 	Text   string    `json:"text"`
 	SaidAt time.Time `json:"said_at"`
 }

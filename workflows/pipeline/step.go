@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -52,7 +53,7 @@ type step struct {
 func (p *run) launchStep(l pipeline.Launch) {
 	s := &step{p: p, launch: l}
 	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
-	p.step = s
+	p.steps = append(p.steps, s)
 	if l.Kind != pipeline.Session {
 		s.beginActivity(nil)
 		return
@@ -61,7 +62,7 @@ func (p *run) launchStep(l pipeline.Launch) {
 }
 
 func (s *step) askTeam() {
-	ctx := workflows.Preparing(s.ctx, s.launch.Step+" · the team's question")
+	ctx := workflows.Preparing(s.ctx, stepName(s.launch)+" · the team's question")
 	s.question = workflow.ExecuteActivity(ctx, registered.AskTeam, s.activityInput(nil))
 }
 
@@ -74,9 +75,19 @@ func (s *step) beginActivity(d *acts.TeamDecision) {
 	s.activity = workflow.ExecuteActivity(ctx, acts.StepActivity, s.activityInput(d))
 }
 
+// stepName returns the name of a launch's step, with its branch.
+func stepName(l pipeline.Launch) string {
+	if l.Branch != "" {
+		return l.Branch + " · " + l.Step
+	}
+	return l.Step
+}
+
 func stepSummary(l pipeline.Launch) string {
-	text := fmt.Sprintf("%s · %s", l.Step, l.Kind)
+	text := fmt.Sprintf("%s · %s", stepName(l), l.Kind)
 	switch {
+	case l.Join != nil:
+		text += " · joins its branches"
 	case l.ResumeFrom != "":
 		text += " · resumed"
 	case l.Return != nil:
@@ -142,7 +153,7 @@ func (s *step) receiveQuestion(f workflow.Future) {
 	}
 	s.session, s.resumed = cmp.Or(q.Session, s.activityInput(nil).TeamSession()), q.Resume
 	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
-		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + s.launch.Step,
+		WorkflowID: s.session, WaitForCancellation: true, StaticSummary: "team of step " + stepName(s.launch),
 	})
 	s.team = workflow.ExecuteChildWorkflow(ctx, session.Type, session.Input{
 		Query: q.Query, Team: q.Team, Config: q.Config, AnswerSchema: q.AnswerSchema, Material: q.Material, Limits: q.Limits, Resume: q.Resume,
@@ -252,24 +263,26 @@ func (s *step) receiveEnd(f workflow.Future) {
 func (s *step) startReckoning(f workflows.Failure) {
 	l := s.launch
 	input := acts.ReckonInput{
-		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, After: l.After, Most: l.Most, Workspace: l.Workspace},
+		Run: s.p.id, Launch: pipeline.Launch{ID: l.ID, Step: l.Step, Kind: l.Kind, Branch: l.Branch, After: l.After, Most: l.Most, Workspace: l.Workspace},
 		Ended: f.Ended(s.stopped && f.Suspended && !s.p.core.Done(), l.AwaySince),
 	}
 	s.reckoning = workflows.Reckon(s.p.ctx, f, l.Step, registered.ReckonPipelineStep, input)
 }
 
-// reckonLost starts the reckoning of a cancelled step that has not ended in time, and reports
-// whether the run must wait for it. A team counts its usage itself.
-func (p *run) reckonLost() bool {
-	s := p.step
-	if s.reckoning == nil && s.activity != nil {
-		s.startReckoning(workflows.Lost(p.ctx, s.launch.ID))
+// reckonLost starts the reckoning of cancelled steps that have not ended in time, and reports
+// whether the run must wait for any. A team counts its usage itself.
+func (p *run) reckonLost() (any bool) {
+	for _, s := range p.steps {
+		if s.reckoning == nil && s.activity != nil {
+			s.startReckoning(workflows.Lost(p.ctx, s.launch.ID))
+		}
+		any = any || s.reckoning != nil
 	}
-	return s.reckoning != nil
+	return any
 }
 
 func (s *step) endStep(e pipeline.Event) {
-	s.p.step = nil
+	s.p.steps = slices.DeleteFunc(s.p.steps, func(of *step) bool { return of == s })
 	s.p.core.Step(e)
 }
 

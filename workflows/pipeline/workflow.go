@@ -44,8 +44,8 @@ type run struct {
 	begun    bool            // the directory is claimed
 	result   *pipeline.Result
 
-	step  *step           // the running one; nil for none
-	wait  workflow.Future // the wait before a retry; nil without one
+	steps []*step // the running ones, in the order of their launches
+	waits []wait  // before retries, in the order of their starts
 	inbox *workflows.Inbox[pipeline.Event]
 	memo  workflows.Memo
 	clock clock
@@ -76,8 +76,8 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
 		p.teller.Waited(p.core.View().Parked) // the previous run has told it
-		if p.core.Waiting {
-			p.startWait(*p.core.Wait)
+		for _, w := range p.core.BegunWaits() {
+			p.startWait(w)
 		}
 	}
 	var err error
@@ -108,12 +108,17 @@ func (p *run) driveCore() (acts.Result, error) {
 	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
 	for {
 		p.windClock()
-		if p.step == nil && workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() {
+		full := workflow.GetInfo(p.ctx).GetContinueAsNewSuggested()
+		if full && len(p.steps) == 0 {
 			return acts.Result{}, p.continueAsNew()
 		}
-		p.carryOut(p.core.Drain())
+		if full { // branches launch nothing more until their steps have ended
+			p.carryOut(p.core.DrainRunning())
+		} else {
+			p.carryOut(p.core.Drain())
+		}
 		if p.result != nil {
-			workflows.AwaitCancelled(p.ctx, p.selectStep, p.reckonLost)
+			workflows.AwaitCancelled(p.ctx, p.selectSteps, p.reckonLost)
 			return p.concludeRun(p.ctx)
 		}
 		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
@@ -191,35 +196,53 @@ func (p *run) carryOut(commands []pipeline.Command) {
 		case pipeline.Launch:
 			p.launchStep(c)
 		case pipeline.Stop:
-			p.step.stopped = true
-			p.step.cancel()
+			if s := p.findStep(c.ID); s != nil {
+				s.stopped = true
+				s.cancel()
+			}
 		case pipeline.Hold:
-			p.step.passVerb(workflows.PauseSignal, nil)
+			p.findStep(c.ID).passVerb(workflows.PauseSignal, nil)
 		case pipeline.Release:
-			p.step.passVerb(workflows.ResumeSignal, nil)
+			p.findStep(c.ID).passVerb(workflows.ResumeSignal, nil)
 		case pipeline.Wait:
 			p.startWait(c)
 		case pipeline.Keep:
-			if p.step != nil {
-				p.step.passVerb(workflows.SaySignal, workflows.Request{Text: c.Text})
+			for _, s := range p.steps {
+				if c.IsFor(s.launch.Branch) {
+					s.passVerb(workflows.SaySignal, workflows.Request{Text: c.Text})
+				}
 			}
 		case pipeline.Ring, pipeline.Done: // carried out by the first loop
 		}
 	}
 }
 
+func (p *run) findStep(launch string) *step {
+	if i := slices.IndexFunc(p.steps, func(s *step) bool { return s.launch.ID == launch }); i >= 0 {
+		return p.steps[i]
+	}
+	return nil
+}
+
+// wait is the wait before a retry.
+type wait struct {
+	id    int
+	timer workflow.Future
+}
+
 // startWait starts the wait before a retry. After a continue-as-new it begins anew.
 func (p *run) startWait(w pipeline.Wait) {
-	p.wait = workflow.NewTimerWithOptions(p.ctx, time.Duration(w.Seconds*float64(time.Second)), workflow.TimerOptions{Summary: "before the next try of " + p.core.Current()})
+	timer := workflow.NewTimerWithOptions(p.ctx, time.Duration(w.Seconds*float64(time.Second)), workflow.TimerOptions{Summary: "before the next try of " + w.Step})
+	p.waits = append(p.waits, wait{id: w.ID, timer: timer})
 }
 
 func (p *run) awaitEvents() {
 	selector := workflow.NewSelector(p.ctx)
-	p.selectStep(selector)
-	if p.wait != nil {
-		selector.AddFuture(p.wait, func(workflow.Future) {
-			p.wait = nil
-			p.core.Step(pipeline.Waited{ID: p.core.Waits})
+	p.selectSteps(selector)
+	for _, w := range p.waits {
+		selector.AddFuture(w.timer, func(workflow.Future) {
+			p.waits = slices.DeleteFunc(p.waits, func(of wait) bool { return of.id == w.id })
+			p.core.Step(pipeline.Waited{ID: w.id})
 		})
 	}
 	p.recorder.Select(p.ctx, selector, p)
@@ -227,13 +250,12 @@ func (p *run) awaitEvents() {
 	p.inbox.Wait(selector)
 }
 
-// selectStep adds the next result of the running step to the selector. It reports whether a step is running.
-func (p *run) selectStep(selector workflow.Selector) bool {
-	if p.step == nil {
-		return false
+// selectSteps adds the next results of the running steps to the selector. It reports whether any step is running.
+func (p *run) selectSteps(selector workflow.Selector) bool {
+	for _, s := range p.steps {
+		s.addTo(selector)
 	}
-	p.step.addTo(selector)
-	return true
+	return len(p.steps) > 0
 }
 
 func (p *run) continueAsNew() error {
@@ -249,10 +271,13 @@ func (p *run) continueAsNew() error {
 
 var verbs = []workflows.Verb[pipeline.Event]{
 	{
-		Name: workflows.SaySignal, Kept: true, Keys: []string{"text"}, About: "Send a message to the steps: {text}.",
-		Input: func(in workflows.Request) pipeline.Event { return pipeline.Said{Text: in.Text} },
+		Name: workflows.SaySignal, Kept: true, Keys: []string{"text", "branch"}, About: "Send a message to the steps, or to those of a branch: {text, branch}.",
+		Input: func(in workflows.Request) pipeline.Event { return pipeline.Said{Text: in.Text, Branch: in.Branch} },
 	},
-	{Name: workflows.RetrySignal, About: "Continue the failed step of a parked run.", Event: pipeline.Retry{}},
+	{
+		Name: workflows.RetrySignal, Keys: []string{"branch"}, About: "Continue the failed steps of a parked run, or that of a branch: {branch}.",
+		Input: func(in workflows.Request) pipeline.Event { return pipeline.Retry{Branch: in.Branch} },
+	},
 	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: pipeline.Resume{}},
 	{Name: workflows.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
@@ -317,7 +342,7 @@ func (p *run) endCancelled() (acts.Result, error) {
 	late := p.result != nil
 	p.core.Step(pipeline.Cancel{})
 	p.carryOut(p.core.Drain())
-	workflows.AwaitCancelled(ctx, p.selectStep, p.reckonLost)
+	workflows.AwaitCancelled(ctx, p.selectSteps, p.reckonLost)
 	if p.result == nil { // the run had ended before
 		p.result = p.core.Result
 	}

@@ -238,15 +238,18 @@ its answers, votes and messages and the steps that were running. So does a sessi
 that is undecided: without a failed agent everybody votes again. A session that has
 decided is left as it is.
 
-In a run of a pipeline, parked or ended, the failed step is run again. A scenario run
+In a run of a pipeline, parked or ended, the failed steps are run again, or with --branch
+that of one branch or item. A scenario run
 that has ended continues from the first step that did not pass.
 ` + "`conclave scenario watch DIR SLUG`" + ` updates its files in the project's directory.
 
 Without an address, retry joins the local stack; it runs no steps itself.`,
 		Example: `  conclave retry 20261121-153012-k3f9
-  conclave retry 20261121-153012-k3f9 --agent agent_b`,
+  conclave retry 20261121-153012-k3f9 --agent agent_b
+  conclave retry 20261121-153012-k3f9 --branch each/12`,
 	}, r)
 	cmd.Flags().StringVar(&r.Agent, "agent", "", "retry only the agent `ID`")
+	cmd.Flags().StringVar(&r.Branch, "branch", "", "retry only the branch or item at `PATH` of a pipeline's run")
 	return cmd
 }
 
@@ -260,7 +263,7 @@ model calls, other agents at their next step; votes that were cast without it ar
 cast again. The message stays on record. A message to an agent that takes no further
 step is refused. A session that has ended undecided continues with the message in a
 new run under the same ID. In a run of a pipeline, the running step
-and all later ones read it; in a run of a scenario, the running step alone, or the
+and all later ones read it, or with --branch those of one branch; in a run of a scenario, the running step alone, or the
 next one if none is running.
 
 Without an address, say joins the local stack; it runs no steps.`,
@@ -277,6 +280,7 @@ Without an address, say joins the local stack; it runs no steps.`,
 		},
 	}
 	cmd.Flags().StringVar(&r.Agent, "agent", "", "send it only to the agent `ID`")
+	cmd.Flags().StringVar(&r.Branch, "branch", "", "send it only to the branch or item at `PATH` of a pipeline's run")
 	return cmd
 }
 

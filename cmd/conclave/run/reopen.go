@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"conclave/cmd/conclave/cli"
+	"conclave/cmd/conclave/run/record"
 	"conclave/workflows"
 )
 
@@ -16,6 +17,12 @@ import (
 func deliverUpdate(ctx context.Context, conn *cli.Connection, run Run, u Update) error {
 	if u.Agent != "" && run.Kind.Alone != "" {
 		return cli.Exitf(cli.ExitUsage, "%s %s: %s; leave out --agent", u.Action, run, run.Kind.Alone)
+	}
+	if u.Branch != "" && run.Kind.Name != record.Pipelines.Name {
+		return cli.Exitf(cli.ExitUsage, "%s %s: only runs of pipelines have branches; leave out --branch", u.Action, run)
+	}
+	if u.Branch != "" && !run.Running() {
+		return cli.Exitf(cli.ExitUsage, "%s %s: it has ended, and goes on with all its branches; leave out --branch", u.Action, run)
 	}
 	if !run.goesOnWith(u) {
 		err := applyUpdate(ctx, conn, run, u)

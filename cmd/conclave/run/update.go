@@ -26,6 +26,7 @@ const updateTimeout = 2 * cli.ReachTimeout
 type Update struct {
 	Name    string // name of the workflow update
 	Agent   string // the agent that it concerns; empty for all
+	Branch  string // the branch of a pipeline's run that it concerns; empty for all
 	Payload any    // nil for none
 
 	Action     string // words in messages before "session ID"
@@ -251,6 +252,8 @@ type Request struct {
 	Agent string // the agent that it concerns; empty for all
 	Text  string // text of say, or of a reply
 
+	Branch string // the branch of a pipeline's run that it concerns; empty for all
+
 	Question string // that is answered
 	Option   int    // the option that is the reply, from 1; 0 for none
 	Note     string // on an approval
@@ -280,7 +283,7 @@ func (r Request) asUpdate() (Update, error) {
 		}, nil
 	case workflows.RetrySignal:
 		return Update{
-			Name: workflows.RetrySignal, Agent: r.Agent, Payload: workflows.Request{Agent: r.Agent},
+			Name: workflows.RetrySignal, Agent: r.Agent, Branch: r.Branch, Payload: workflows.Request{Agent: r.Agent, Branch: r.Branch},
 			Action: "retry failed steps of", Next: "watch", NeedsSteps: true,
 			Accepted: "retrying; %s follows it",
 		}, nil
@@ -302,11 +305,14 @@ func (r Request) sayUpdate() (Update, error) {
 		return Update{}, err
 	}
 	who := "agents read it"
-	if r.Agent != "" {
+	switch {
+	case r.Agent != "":
 		who = r.Agent + " reads it"
+	case r.Branch != "":
+		who = "the steps of " + r.Branch + " read it"
 	}
 	return Update{
-		Name: workflows.SaySignal, Agent: r.Agent, Payload: workflows.Request{Text: r.Text, Agent: r.Agent},
+		Name: workflows.SaySignal, Agent: r.Agent, Branch: r.Branch, Payload: workflows.Request{Text: r.Text, Agent: r.Agent, Branch: r.Branch},
 		Action: "say something to", Next: "watch", NeedsSteps: true,
 		Accepted: "sent; " + who + " at the next safe point, %s follows it",
 	}, nil

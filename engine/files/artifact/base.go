@@ -163,8 +163,9 @@ func copyContent(ctx context.Context, store Store, layout Layout, f File, key st
 // Layout builds the keys of one session's directory. The zero Layout is for a store that
 // has a single session at its root.
 type Layout struct {
-	root string // prefix such as sessions/<id>/
-	base *Base  // base that the session starts from; nil without one
+	root   string // prefix such as sessions/<id>/
+	branch string // path within it of a branch of a pipeline's run, such as branches/review/style/; empty outside
+	base   *Base  // base that the session starts from; nil without one
 }
 
 // InBucket returns the layout of a session in a bucket: sessions/<id>/….
@@ -211,9 +212,23 @@ func (l Layout) Step(agent string, step int, name string) string {
 	return fmt.Sprintf("%sagents/%s/%03d/%s", l.root, agent, step, name)
 }
 
-// PipelineStep returns the key of a file in a directory of a pipeline's step: steps/<NNN>-<name>/….
+// InBranch returns the layout for the steps of a branch of a pipeline's run; an empty path means outside.
+func (l Layout) InBranch(path string) Layout {
+	if l.branch = ""; path != "" {
+		l.branch = "branches/" + path + "/"
+	}
+	return l
+}
+
+// PipelineStep returns the key of a file in a directory of a pipeline's step: steps/<NNN>-<name>/…, or within
+// branches/<path>/ for the step of a branch.
 func (l Layout) PipelineStep(number int, step, name string) string {
-	return fmt.Sprintf("%ssteps/%03d-%s/%s", l.root, number, step, name)
+	return fmt.Sprintf("%s%ssteps/%03d-%s/%s", l.root, l.branch, number, step, name)
+}
+
+// PipelineClaim returns the key of the claim of a pipeline's step number.
+func (l Layout) PipelineClaim(number int) string {
+	return fmt.Sprintf("%s%sclaims/%03d.json", l.root, l.branch, number)
 }
 
 // ScenarioStep returns the key of a file in the directory of a launch of a scenario's

@@ -159,6 +159,12 @@ func (r *rules) controlNames() []string {
 // judgeText ends a step with a text. A step with an output has it in the text, or from its team (rule 21).
 func (r *rules) judgeText(content string) loop.Ruling {
 	p, kind := payload{Text: content, results: r.results}, kindCompleted
+	if j := r.task.Join; j != nil {
+		if p.Output, p.Why = j.Output, j.Why; p.Why != "" {
+			kind, p.Failed = kindFailed, true
+		}
+		return loop.Ruling{Action: controlAction(kind, p)}
+	}
 	if r.task.StopAtFailure && r.results.Failed {
 		return loop.Ruling{Action: controlAction(kindFailed, p)}
 	}
@@ -194,6 +200,7 @@ func (r *rules) readOutput(content string) (output json.RawMessage, words string
 		if given == "" {
 			return nil, "", errors.New("the decision has no data")
 		}
+	case pipeline.Parallel, pipeline.ForEach: // these end with their Join
 	}
 	d, err := r.task.Output.Read([]byte(given))
 	return d.JSON, words, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
@@ -40,6 +41,14 @@ type Step struct {
 	Team string
 	Data json.RawMessage
 
+	Join  *Merge // of a step that joins branches; nil for other steps
+	Lists []List // lists that a for_each goes through and that the output may have
+
+	// Items is the list of the for_each whose item the step is for, if the definition has it, and ItemsPath is
+	// the path of the list in the output of another step, if that has it.
+	Items     json.RawMessage
+	ItemsPath []string
+
 	Contexts []step.Context // further material, by name
 
 	// Messages returns the number of human messages. It is nil if messages do not reach a running step.
@@ -73,7 +82,7 @@ func (s Step) Spec(ctx context.Context, store artifact.Store) (step.Spec, error)
 func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error) {
 	spec := step.Spec{Layout: s.Layout, Token: s.Token, Agent: s.Agent, Dir: s.stepDir, After: s.Launch.After, Shown: step.Shown{Files: s.Launch.Workspace}}
 	before := s.Launch.After
-	for claim, err := range Claims(store, s.Layout).From(ctx, before+1) {
+	for claim, err := range Claims(store, s.Layout.InBranch(s.Launch.Branch)).From(ctx, before+1) {
 		if err != nil {
 			return spec, fmt.Errorf("look for the number of a step: %w", err)
 		}
@@ -86,12 +95,10 @@ func (s Step) Place(ctx context.Context, store artifact.Store) (step.Spec, error
 	return spec, nil
 }
 
-// Claims returns the claims of a run's step numbers. Directories are named after both the number and the
+// Claims returns the claims of the step numbers of a run, or of a branch with its layout. Directories are named after both the number and the
 // step, so without them two steps could have the same number.
 func Claims(store artifact.Store, layout artifact.Layout) artifact.Series[artifact.Claim] {
-	return artifact.Series[artifact.Claim]{Store: store, Key: func(number int) string {
-		return layout.File(fmt.Sprintf("claims/%03d.json", number))
-	}}
+	return artifact.Series[artifact.Claim]{Store: store, Key: layout.PipelineClaim}
 }
 
 // Question reads the texts that the launch of a session step shows, and returns the question for its team.
@@ -101,16 +108,18 @@ func (s Step) Question(ctx context.Context, store artifact.Store) (string, error
 		return "", err
 	}
 	var err error
-	o.task.Messages, err = readMessages(ctx, store, s.Layout, 0, s.Launch.Messages)
+	o.task.Messages, err = s.messagesAfter(ctx, store, 0, s.Launch.Messages)
 	return o.task.teamQuestion(), err
 }
 
-func (s Step) stepDir(number int) string { return s.Layout.PipelineStep(number, s.Launch.Step, "") }
+func (s Step) stepDir(number int) string {
+	return s.Layout.InBranch(s.Launch.Branch).PipelineStep(number, s.Launch.Step, "")
+}
 
 // reserveNumber claims the first free number above that of the newest step, or finds the one that
 // an earlier attempt claimed.
 func (s Step) reserveNumber(ctx context.Context, store artifact.Store) (int, error) {
-	n, _, err := Claims(store, s.Layout).Claim(ctx, s.Launch.After+1, artifact.Claim{Token: s.Token}, func(_ int, other artifact.Claim) (bool, error) {
+	n, _, err := Claims(store, s.Layout.InBranch(s.Launch.Branch)).Claim(ctx, s.Launch.After+1, artifact.Claim{Token: s.Token}, func(_ int, other artifact.Claim) (bool, error) {
 		return other.Token == s.Token, nil
 	})
 	if err != nil {
@@ -149,7 +158,7 @@ type opened struct {
 func (o *opened) loadTexts(ctx context.Context) error {
 	l := o.Launch
 	o.task = task{
-		Kind: l.Kind, Request: o.Request, Output: o.Output, Data: o.Data, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
+		Kind: l.Kind, Request: o.Request, Output: o.Output, Data: o.Data, Join: o.Join, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
 		CostUSD: l.CostUSD, StopAtFailure: o.StopAtFailure, Frame: quoteDelimiter(o.Token),
 	}
 	for _, ref := range l.History {
@@ -220,22 +229,25 @@ func (o *opened) readMessages(ctx context.Context, after int) ([]step.Message, e
 		}
 		last = max(last, announced)
 	}
-	return readMessages(ctx, o.store, o.Layout, after, last)
+	return o.messagesAfter(ctx, o.store, after, last)
 }
 
-// readMessages reads the human messages after the number after, up to last. The
+// messagesAfter reads the human messages to the step after the number after, up to last. The
 // error is a *step.UnwrittenError while one is not stored.
-func readMessages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]step.Message, error) {
+func (s Step) messagesAfter(ctx context.Context, store artifact.Store, after, last int) ([]step.Message, error) {
 	var numbers []int
 	for n := after + 1; n <= last; n++ {
 		numbers = append(numbers, n)
 	}
-	return step.ReadMessages(ctx, store, layout, numbers)
+	messages, err := step.ReadMessages(ctx, store, s.Layout, numbers)
+	return slices.DeleteFunc(messages, func(m step.Message) bool {
+		return !pipeline.Keep{Branch: m.Branch}.IsFor(s.Launch.Branch)
+	}), err
 }
 
-// Messages returns the texts of the human messages after the number after, up to last.
-func Messages(ctx context.Context, store artifact.Store, layout artifact.Layout, after, last int) ([]string, error) {
-	messages, err := readMessages(ctx, store, layout, after, last)
+// TeamMessages returns the texts of the human messages to the step after the number after, up to last.
+func (s Step) TeamMessages(ctx context.Context, store artifact.Store, after, last int) ([]string, error) {
+	messages, err := s.messagesAfter(ctx, store, after, last)
 	texts := text.Each(messages, func(m step.Message) string { return m.Text })
 	return texts, err
 }
@@ -256,6 +268,10 @@ type committed struct {
 
 	Team    string `json:"team,omitempty"`    // status of a session step's team
 	Matched []int  `json:"matched,omitempty"` // the rules whose patterns match the text
+
+	Lists     []pipeline.List `json:"lists,omitempty"`     // in the output
+	Conflicts []string        `json:"conflicts,omitempty"` // of a join
+	Lost      int             `json:"lost,omitempty"`      // branches of a join that failed
 }
 
 // caller is the blob with the conversation of a caller.
@@ -273,6 +289,10 @@ func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed,
 		}
 		c.Text = step.Paths{}.Rewrite(c.Text) // the next step has another directory
 		c.Iterations, c.Team, c.Matched = o.rules.countIterations(), o.Team, matchContents(o.Contents, c.Text, c.Output)
+		c.Lists = countLists(o.Lists, c.Output)
+		if o.Join != nil {
+			c.Conflicts, c.Lost = o.Join.Conflicts, o.Join.Lost
+		}
 		if a.Kind == kindCall {
 			data, err := json.Marshal(caller{Messages: o.rules.conv.Messages, Heard: o.rules.heard})
 			if err == nil {
@@ -300,7 +320,7 @@ func matchContents(rules []pipeline.Content, content string, output json.RawMess
 
 // ReadCommit reads a step's committed action, with its full text.
 func ReadCommit(ctx context.Context, store artifact.Store, layout artifact.Layout, ref pipeline.Ref) (pipeline.Ended, error) {
-	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.PipelineStep(ref.Number, ref.Step, "action.json"))
+	c, err := artifact.ReadJSON[artifact.Commit](ctx, store, layout.InBranch(ref.Branch).PipelineStep(ref.Number, ref.Step, "action.json"))
 	if err != nil {
 		return pipeline.Ended{}, err
 	}
@@ -320,6 +340,7 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 		Status: pipeline.Completed, To: p.To, Messages: p.Messages, Iterations: p.Iterations,
 		Text: p.Text, Said: p.Text != "" && c.Kind != kindCall, Workspace: c.Manifest, Usage: c.Usage,
 		ExitCode: p.ExitCode, Failed: p.Failed, Team: p.Team, Matched: p.Matched, Output: p.Output,
+		Lists: p.Lists, Conflicts: p.Conflicts, Lost: p.Lost,
 	}
 	switch c.Kind {
 	case kindCompleted:
@@ -331,6 +352,9 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 		e.Status, e.Action = pipeline.CallPending, pipeline.Call
 	case kindFailed:
 		e.Status, e.Cause = pipeline.Failed, &pipeline.Failure{Type: toolFailed, Message: p.Why}
+		if len(p.Conflicts) > 0 {
+			e.Cause.Type = pipeline.Conflict
+		}
 	default:
 		return pipeline.Ended{}, fmt.Errorf("a committed action of the unknown kind %q", c.Kind)
 	}

@@ -35,6 +35,7 @@ type task struct {
 
 	Output *llm.DataSchema // nil for a text alone
 	Data   json.RawMessage // of a team's decision; nil without
+	Join   *Merge          // nil for a step that joins no branches
 
 	// Destinations are the steps that this step may jump to or call. Deepest is set if no
 	// call is possible because the stack is full.

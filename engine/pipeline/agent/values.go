@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
@@ -42,6 +43,18 @@ func (o *opened) fillPrompt(ctx context.Context) error {
 // Values reads the values that templates of the step name.
 func (s Step) Values(ctx context.Context, store artifact.Store) (pipeline.Values, error) {
 	v := pipeline.Values{Request: s.Request, Inputs: s.Inputs, Steps: map[string]pipeline.StepValue{}}
+	if at := s.Launch.Item; at != nil {
+		v.Index = &at.Index
+		list := s.Items
+		if at.From != nil {
+			c, err := ReadCommit(ctx, store, s.Layout, *at.From)
+			if err != nil {
+				return v, fmt.Errorf("read the items of %s: %w", at.Step, err)
+			}
+			list = pipeline.Part(c.Output, s.ItemsPath)
+		}
+		v.Item = pipeline.Part(list, []string{strconv.Itoa(at.Index)})
+	}
 	for _, ref := range s.Launch.Values {
 		c, err := ReadCommit(ctx, store, s.Layout, ref)
 		if err != nil {

@@ -132,7 +132,7 @@ func (v *Visit) findTeam(ctx context.Context, store artifact.Store, p *Pipeline)
 
 // readStep reads the documents of a step and ignores missing ones, because a step may have none.
 func (v *Visit) readStep(ctx context.Context, store artifact.Store, layout artifact.Layout) {
-	prefix := layout.PipelineStep(v.Number, v.Step, "")
+	prefix := layout.InBranch(string(v.Branch)).PipelineStep(v.Number, v.Step, "")
 	v.Dir = strings.TrimPrefix(prefix, layout.Root())
 	if answer, err := artifact.ReadJSON[artifact.Answer](ctx, store, prefix+"answer.json"); err == nil {
 		v.Text = answer.Answer

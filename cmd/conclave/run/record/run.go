@@ -232,7 +232,7 @@ var (
 	Pipelines = &Kind{
 		Name: "pipeline", Noun: "pipeline run", Folder: "pipelines", Claim: "pipeline.json", Status: "status.json",
 		Workflow: pipelineflow.Type, Failed: string(pipeline.Failed),
-		steps: "steps/", step: regexp.MustCompile(`^steps/(?P<number>` + threeDigits + `)-(?P<agent>[^/]+)/`),
+		steps: "steps/", step: regexp.MustCompile(`^(?:branches/.+?/)?steps/(?P<number>` + threeDigits + `)-(?P<agent>[^/]+)/`),
 	}
 	// Scenarios are runs of scenarios. Each execution of such a run writes a claim of its own.
 	Scenarios = &Kind{

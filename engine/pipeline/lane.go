@@ -1,0 +1,494 @@
+package pipeline
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"conclave/engine/llm"
+	"conclave/engine/text"
+)
+
+// lane is one line of a run: steps that follow one another, the callers that wait among them, and the fork
+// at which the line waits for its branches. A run begins with one lane; each branch and each item is another.
+type lane struct {
+	Path string `json:"path,omitempty"` // such as review/style or each/12; empty for the run's first lane
+	Item *Item  `json:"item,omitempty"` // the item of a for_each; nil outside
+
+	Stack   []frame   `json:"stack"`             // waiting callers, the innermost last
+	Pending *Launch   `json:"pending,omitempty"` // launch of the next step
+	Running *launched `json:"running,omitempty"` // the launched step
+	Fork    *fork     `json:"fork,omitempty"`    // nil unless the lane waits for branches
+	Newest  int       `json:"newest"`            // highest number of a step
+
+	Transitions int              `json:"transitions"`
+	History     []Ref            `json:"history"`             // without that of the lane that it branched from
+	Workspace   string           `json:"workspace,omitempty"` // hash of a manifest
+	Spent       map[string]tally `json:"spent,omitempty"`     // visits, usage and time by step
+
+	Parked  *Failure `json:"parked,omitempty"`  // the failure that waits for a person
+	Wait    *Wait    `json:"wait,omitempty"`    // the wait before the pending launch; nil without one
+	Waiting bool     `json:"waiting,omitempty"` // Wait was drained
+
+	Rest *Launch `json:"rest,omitempty"` // the failed or cut step of a lane that is over; nil without one
+	Late bool    `json:"late,omitempty"` // whether that step ended by itself afterwards
+
+	End *laneEnd `json:"ended,omitempty"` // nil while a branch is open, and for the first lane
+}
+
+// laneEnd is how a branch ended.
+type laneEnd struct {
+	Status Status `json:"status"`
+	Reason string `json:"reason,omitempty"` // why it failed
+	Final  *Ref   `json:"final,omitempty"`  // its last step, if that left a text
+}
+
+// fork is the place at which a lane waits for its branches.
+type fork struct {
+	Step  string  `json:"step"`            // of kind parallel or for_each
+	Lanes []*lane `json:"lanes"`           // in the order of the branches or items that have begun
+	Items int     `json:"items,omitempty"` // number of items of a for_each
+	From  *Ref    `json:"from,omitempty"`  // the visit whose output has them; nil if the definition has them
+}
+
+// Item is an item of a for_each: its index in the list of a step's output or of the definition.
+type Item struct {
+	Step  string `json:"step"` // the for_each
+	Index int    `json:"index"`
+	From  *Ref   `json:"from,omitempty"` // the visit whose output has the list; nil for a list of the definition
+}
+
+// Join is what the branches of a fork ended with, for the step that joins them.
+type Join struct {
+	Branches []Joined `json:"branches"`
+}
+
+// Joined is one branch of a Join.
+type Joined struct {
+	Name      string `json:"name"` // of the branch, or the index of the item
+	Status    Status `json:"status"`
+	Reason    string `json:"reason,omitempty"`
+	Final     *Ref   `json:"final,omitempty"`
+	Workspace string `json:"workspace,omitempty"` // hash of the manifest of its files, if it changed any
+	Changed   bool   `json:"changed,omitempty"`   // whether its files differ from those at the fork
+}
+
+// isFork reports whether a step of the kind forks its lane.
+func (k Kind) isFork() bool { return k == Parallel || k == ForEach }
+
+// lanes returns every lane that has not ended, in the order of the tree: a lane before its branches.
+func (s *State) lanes() (all []*lane) {
+	s.eachLane(func(b *lane) {
+		if b.End == nil {
+			all = append(all, b)
+		}
+	})
+	return all
+}
+
+func (s *State) eachLane(do func(*lane)) {
+	var walk func(b *lane)
+	walk = func(b *lane) {
+		do(b)
+		if b.Fork != nil {
+			for _, child := range b.Fork.Lanes {
+				walk(child)
+			}
+		}
+	}
+	walk(&s.lane)
+}
+
+// findLane returns the lane with a path, or nil.
+func (s *State) findLane(path string) (found *lane) {
+	s.eachLane(func(b *lane) {
+		if b.Path == path {
+			found = b
+		}
+	})
+	return found
+}
+
+// laneOf returns the lane that runs a launch, or nil.
+func (s *State) laneOf(launch string) (found *lane) {
+	s.eachLane(func(b *lane) {
+		if b.Running != nil && b.Running.Launch.ID == launch {
+			found = b
+		}
+	})
+	return found
+}
+
+// ancestors returns a lane and the lanes that it branched from, the nearest first.
+func (s *State) ancestors(of *lane) []*lane {
+	line := []*lane{of}
+	for line[len(line)-1] != &s.lane {
+		child := line[len(line)-1]
+		var parent *lane
+		s.eachLane(func(b *lane) {
+			if b.Fork != nil && slices.Contains(b.Fork.Lanes, child) {
+				parent = b
+			}
+		})
+		if parent == nil {
+			break
+		}
+		line = append(line, parent)
+	}
+	return line
+}
+
+// historyOf returns the texts that a lane sees: those up to its fork and its own (rule 27).
+func (s *State) historyOf(b *lane) []Ref {
+	line := s.ancestors(b)
+	if len(line) == 1 {
+		return b.History
+	}
+	var all []Ref
+	for _, l := range slices.Backward(line) {
+		all = append(all, l.History...)
+	}
+	return all
+}
+
+// openFork opens the branches of a step (rule 25). b waits for them.
+func (s *State) openFork(b *lane, l Launch) {
+	n := s.Graph.findNode(l.Step)
+	b.Fork = &fork{Step: n.Name, Lanes: []*lane{}}
+	s.addNote(b, n.Name, n.Name+" begins")
+	if n.Kind == ForEach {
+		items, from, why := s.itemsOf(b, n)
+		if why != nil {
+			b.Fork = nil
+			s.traceStep(b, TraceEntry{Step: n.Name, Status: Failed, Error: why})
+			s.followFailure(b, l, Ref{Step: n.Name, Branch: b.Path}, outcome{status: Failed, failed: true}, *why)
+			return
+		}
+		b.Fork.Items, b.Fork.From = items, from
+	}
+	f := b.Fork
+	for _, branch := range n.Branches {
+		if b.Fork != f || s.Done() { // an earlier one has ended the fork
+			return
+		}
+		s.openLane(b, branch.Name, branch.Step, nil)
+	}
+	s.settleFork(b)
+}
+
+// itemsOf returns the number of the items of a for_each and the visit that left them, or why there are none.
+func (s *State) itemsOf(b *lane, n *Node) (items int, from *Ref, why *Failure) {
+	if n.Items.From == "" {
+		return n.Items.Count, nil, nil
+	}
+	for _, ref := range slices.Backward(s.historyOf(b)) {
+		if ref.Step != n.Items.From {
+			continue
+		}
+		for _, list := range ref.Lists {
+			if list.For == n.Name && list.Why != "" {
+				return 0, nil, &Failure{NoList, list.Why}
+			}
+			if list.For == n.Name {
+				return list.Items, &Ref{Number: ref.Number, Step: ref.Step, Branch: ref.Branch}, nil
+			}
+		}
+	}
+	return 0, nil, &Failure{NoList, n.Items.From + " has left no output with the items of " + n.Name}
+}
+
+// openLane begins a branch with the files of its fork, at its first step.
+func (s *State) openLane(b *lane, name, step string, item *Item) {
+	path := b.Fork.Step + "/" + name
+	if b.Path != "" {
+		path = b.Path + "/" + path
+	}
+	child := &lane{Path: path, Item: item, Stack: []frame{}, History: []Ref{}, Workspace: b.Workspace}
+	if item == nil {
+		child.Item = b.Item // a branch within an item
+	}
+	b.Fork.Lanes = append(b.Fork.Lanes, child)
+	s.enterStep(child, s.Graph.findNode(step))
+}
+
+// settleFork opens further items and decides whether the fork of a lane has ended: it joins, fails or waits,
+// by the set of its ended branches alone (rule 26).
+func (s *State) settleFork(b *lane) {
+	f := b.Fork
+	n := s.Graph.findNode(f.Step)
+	for n.Kind == ForEach && b.Fork == f && !s.Done() && len(f.Lanes) < f.Items && f.countOpen() < n.AtOnce && f.decide(n) == waits {
+		index := len(f.Lanes)
+		s.openLane(b, strconv.Itoa(index), n.Each, &Item{Step: n.Name, Index: index, From: f.From})
+	}
+	if b.Fork != f || s.Done() || b.End != nil {
+		return
+	}
+	switch f.decide(n) {
+	case joins:
+		s.joinFork(b)
+	case fails:
+		s.failFork(b)
+	case waits:
+	}
+}
+
+// verdict is what the ended branches of a fork decide.
+type verdict int
+
+const (
+	waits verdict = iota
+	joins
+	fails
+)
+
+// decide is rule 26.
+func (f *fork) decide(n *Node) verdict {
+	open := f.Items - len(f.Lanes)
+	if n.Kind == Parallel {
+		open = len(n.Branches) - len(f.Lanes)
+	}
+	failed, completed := 0, 0
+	for _, b := range f.Lanes {
+		switch {
+		case b.End == nil:
+			open++
+		case b.End.Status == Failed:
+			failed++
+		default:
+			completed++
+		}
+	}
+	switch {
+	case failed > 0 && n.StopAtFailure:
+		return fails
+	case n.Any && completed > 0, open == 0 && !(n.Any && failed > 0):
+		return joins
+	case open == 0:
+		return fails
+	}
+	return waits
+}
+
+func (f *fork) countOpen() (open int) {
+	for _, b := range f.Lanes {
+		if b.End == nil {
+			open++
+		}
+	}
+	return open
+}
+
+// joinFork ends a fork and makes the step pending that joins its branches. What still runs is cut off.
+func (s *State) joinFork(b *lane) {
+	f := b.Fork
+	join := &Join{Branches: []Joined{}}
+	for i, child := range f.Lanes {
+		j := Joined{Name: s.Graph.findNode(f.Step).branchName(i), Status: Cancelled}
+		if child.End != nil {
+			j.Status, j.Reason, j.Final = child.End.Status, child.End.Reason, child.End.Final
+			if j.Changed = child.Workspace != b.Workspace; j.Changed {
+				j.Workspace = child.Workspace
+			}
+		}
+		join.Branches = append(join.Branches, j)
+	}
+	s.closeFork(b)
+	l := s.newLaunch(b, s.Graph.findNode(f.Step))
+	l.Join = join
+	s.makePending(b, l)
+}
+
+// closeFork takes the texts and the spending of the branches into their lane and cuts off what still runs.
+func (s *State) closeFork(b *lane) {
+	for _, child := range b.Fork.Lanes {
+		if child.Fork != nil {
+			s.closeFork(child)
+		}
+		if child.Running != nil {
+			s.Left = append(s.Left, *child.Running)
+		}
+		if child.End != nil && child.End.Status != Cancelled {
+			b.History = append(b.History, child.History...)
+		}
+		for step, t := range child.Spent {
+			s.countUsage(b, step, 0, t.Usage, t.Seconds)
+		}
+	}
+	b.Fork = nil
+}
+
+// failFork ends a fork that cannot join any more. The fork is kept if that ends its lane, so that a run that is
+// reopened goes on with the branches that were cut off.
+func (s *State) failFork(b *lane) {
+	f := b.Fork
+	n, cause := s.Graph.findNode(f.Step), Failure{Type: BranchFailed}
+	for i, child := range f.Lanes {
+		if child.End != nil && child.End.Status == Failed {
+			cause.Message = n.describeBranch(i) + " failed: " + child.End.Reason
+			break
+		}
+	}
+	at, o := Ref{Step: f.Step, Branch: b.Path}, outcome{status: Failed, failed: true}
+	s.traceStep(b, TraceEntry{Step: f.Step, Status: Failed, Error: &cause})
+	if s.Graph.Park || n.nextDestination(o) != "" {
+		s.closeFork(b)
+		s.followFailure(b, s.newLaunch(b, n), at, o, cause)
+		return
+	}
+	s.endLine(b, Failed, cause.Type+": "+cause.Message, &at)
+}
+
+func (n *Node) branchName(i int) string {
+	if n.Kind == Parallel {
+		return n.Branches[i].Name
+	}
+	return strconv.Itoa(i)
+}
+
+func (n *Node) describeBranch(i int) string {
+	if n.Kind == Parallel {
+		return "branch " + n.Branches[i].Name
+	}
+	return "item " + strconv.Itoa(i)
+}
+
+// endLine ends a lane: the run with its first lane, else the branch, about which its fork decides.
+func (s *State) endLine(b *lane, status Status, reason string, final *Ref) {
+	if b == &s.lane {
+		s.endRun(status, reason, final)
+		return
+	}
+	if b.Rest == nil && status == Failed {
+		b.Rest = b.Pending
+	}
+	b.Pending, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
+	b.End = &laneEnd{Status: status, Reason: shortenText(reason), Final: finalRef(b.History, final)}
+	text := b.Path + " ended: " + string(status)
+	if reason != "" {
+		text += ", " + shortenText(reason)
+	}
+	s.addNote(b, "", text)
+	s.settleFork(s.ancestors(b)[1])
+}
+
+// endLineAtLimit ends a lane that has reached a limit of its own.
+func (s *State) endLineAtLimit(b *lane, kind, reason string) {
+	if b == &s.lane {
+		s.endAtLimit(kind, reason)
+		return
+	}
+	s.endLine(b, Failed, kind+": "+reason, nil)
+}
+
+// stepsOf returns the lanes' steps that run, and those that a join has cut off.
+func (s *State) runningSteps() (all []*launched) {
+	s.eachLane(func(b *lane) {
+		if b.Running != nil {
+			all = append(all, b.Running)
+		}
+	})
+	for i := range s.Left {
+		all = append(all, &s.Left[i])
+	}
+	return all
+}
+
+// spentOn returns the usage and the time of a step in all lanes.
+func (s *State) spentOn(step string) (usage llm.Usage, seconds float64) {
+	s.eachLane(func(b *lane) {
+		t := b.Spent[step]
+		usage, seconds = usage.Add(t.Usage), seconds+t.Seconds
+	})
+	return usage, seconds
+}
+
+// reviveLane makes the steps of a lane that failed or were cut off pending (rule 15). It reports whether any is.
+func (s *State) reviveLane(b *lane, e Reopened) (any bool) {
+	cutOff := b.Running
+	b.Running, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
+	if b.End != nil && b.End.Status != Failed && b.End.Status != Cancelled {
+		return false
+	}
+	b.End = nil
+	if b.Fork != nil {
+		for _, child := range b.Fork.Lanes {
+			any = s.reviveLane(child, e) || any
+		}
+	}
+	switch {
+	case cutOff != nil && slices.Contains(e.Unclaimed, cutOff.Launch.ID):
+		b.Pending = s.launchAgain(cutOff.Launch, "", false)
+	case cutOff != nil:
+		b.Pending = s.launchAgain(cutOff.Launch, e.Run+"-"+cutOff.Launch.ID, true)
+	case b.Rest != nil && b.Late:
+		b.Pending = s.launchAgain(*b.Rest, e.Run+"-"+b.Rest.ID, false)
+	case b.Rest != nil:
+		b.Pending = b.Rest
+	}
+	b.Rest, b.Late = nil, false
+	if b.Pending == nil {
+		return any
+	}
+	b.Pending.AwaySince = time.Time{} // a person says that it is mended
+	s.addNote(b, b.current(), "the run goes on with "+b.current())
+	s.tryAgain(b)
+	return true
+}
+
+// current returns the running, pending or forked step, or "".
+func (b *lane) current() string {
+	switch {
+	case b.Running != nil:
+		return b.Running.Launch.Step
+	case b.Pending != nil:
+		return b.Pending.Step
+	case b.Fork != nil:
+		return b.Fork.Step
+	}
+	return ""
+}
+
+// place names a step of the lane for people.
+func (b *lane) place(step string) string {
+	if b.Path == "" {
+		return step
+	}
+	return b.Path + ": " + step
+}
+
+// BegunWaits returns the waits that were drained and have not ended.
+func (s *State) BegunWaits() (begun []Wait) {
+	for _, b := range s.lanes() {
+		if b.Waiting {
+			begun = append(begun, *b.Wait)
+		}
+	}
+	return begun
+}
+
+// OpenBranch is a lane that has not ended, by its path and its highest number of a step.
+type OpenBranch struct {
+	Branch string
+	Newest int
+}
+
+// OpenBranches returns the lanes that have not ended, the first lane before its branches.
+func (s *State) OpenBranches() (open []OpenBranch) {
+	for _, b := range s.lanes() {
+		open = append(open, OpenBranch{b.Path, b.Newest})
+	}
+	return open
+}
+
+// RunningLaunches returns the IDs of the launches that run.
+func (s *State) RunningLaunches() []string {
+	return text.Each(s.runningSteps(), func(r *launched) string { return r.Launch.ID })
+}
+
+// LaneView describes an open branch of a run.
+type LaneView struct {
+	Branch string   `json:"branch"`
+	Step   string   `json:"step"`
+	Stack  []string `json:"stack"`
+	Parked *string  `json:"parked"` // null, or the remedy and the failure
+}

@@ -1,0 +1,543 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"conclave/engine/llm"
+)
+
+// play plays a script against a run with branches. A line names a running step by its branch, as in review/a:lint, and
+// says how it ends:
+//
+//	review/a:lint says fine     it ends with a text
+//	review/a:lint breaks        it fails for good
+//	review/a:lint calls deep    it calls deep
+//	review/a:lint suspended     it ends because of a pause or a join
+//	pause, resume, cancel, retry [BRANCH], say [BRANCH] TEXT, reopen
+//	runs STEP …                 these steps run, and no others
+//	ended STATUS                the run has ended
+type play struct {
+	t       *testing.T
+	state   *State
+	running map[string]Launch // by branch and step
+	stopped map[string]bool   // by launch
+	joins   map[string]int    // joins that were launched, by branch and step
+	refused string
+}
+
+func forked(t *testing.T, g Graph) *play {
+	t.Helper()
+	p := &play{t: t, running: map[string]Launch{}, stopped: map[string]bool{}, joins: map[string]int{}}
+	for i := range g.Steps {
+		if n := &g.Steps[i]; n.MaxIterations == 0 {
+			n.MaxIterations = DefaultIterations
+		}
+		if g.Steps[i].Kind == "" {
+			g.Steps[i].Kind = Agent
+		}
+	}
+	if g.MaxTransitions == 0 {
+		g.MaxTransitions, g.MaxDepth = 100, 8
+	}
+	p.state = New(g)
+	p.drain()
+	return p
+}
+
+func (p *play) drain() {
+	p.t.Helper()
+	data, err := json.Marshal(p.state)
+	require.NoError(p.t, err)
+	var copied State
+	require.NoError(p.t, json.Unmarshal(data, &copied))
+	again, err := json.Marshal(&copied)
+	require.NoError(p.t, err)
+	require.JSONEq(p.t, string(data), string(again), "the state is plain data at any point")
+	p.state = &copied
+	for _, c := range p.state.Drain() {
+		switch c := c.(type) {
+		case Launch:
+			at := c.Step
+			if c.Branch != "" {
+				at = c.Branch + ":" + at
+			}
+			require.NotContains(p.t, p.running, at, "a step runs twice")
+			p.running[at] = c
+			if c.Join != nil {
+				p.joins[at]++
+			}
+		case Stop:
+			p.stopped[c.ID] = true
+		case Hold, Release, Ring, Keep, Wait, Done:
+		}
+	}
+}
+
+func (p *play) play(script string) *play {
+	p.t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(script), "\n") {
+		p.line(strings.TrimSpace(line))
+		p.drain()
+	}
+	return p
+}
+
+func (p *play) line(line string) {
+	p.t.Helper()
+	word, rest, _ := strings.Cut(line, " ")
+	request := func(e Event) {
+		p.refused = ""
+		if err := p.state.Refuse(e); err != nil {
+			p.refused = err.Error()
+		}
+		p.state.Step(e)
+	}
+	switch word {
+	case "pause":
+		request(Pause{})
+	case "resume":
+		request(Resume{})
+	case "cancel":
+		request(Cancel{})
+	case "retry":
+		request(Retry{Branch: rest})
+	case "say":
+		branch, text, _ := strings.Cut(rest, " ")
+		request(Said{Branch: branch, Text: text})
+	case "refused":
+		require.Contains(p.t, p.refused, rest)
+	case "reopen":
+		p.running = map[string]Launch{}
+		request(Reopened{Run: "r"})
+	case "runs":
+		var running []string
+		for at := range p.running {
+			running = append(running, at)
+		}
+		slices.Sort(running)
+		require.Equal(p.t, rest, strings.Join(running, " "))
+	case "ended":
+		require.True(p.t, p.state.Done(), "the run goes on: %v", p.running)
+		require.Equal(p.t, rest, strings.TrimSpace(string(p.state.Result.Status)+" "+p.state.Result.Reason))
+	default:
+		p.end(word, rest, line)
+	}
+}
+
+func (p *play) end(at, how, line string) {
+	p.t.Helper()
+	l, runs := p.running[at]
+	require.True(p.t, runs, "%s does not run: %s; there are %v", at, line, p.running)
+	delete(p.running, at)
+	verb, arg, _ := strings.Cut(how, " ")
+	e := Ended{Launch: l.ID, Number: l.After + 1, Status: Completed, Iterations: 1, Workspace: l.Workspace, Usage: llm.Usage{ModelCalls: 1}}
+	switch verb {
+	case "says":
+		e.Text, e.Said = arg, true
+	case "calls":
+		e.Action, e.To, e.Status, e.Messages = Call, arg, CallPending, "m"
+	case "jumps":
+		e.Action, e.To = Jump, arg
+	case "lists": // items for the step each
+		n := 0
+		_, err := fmt.Sscan(arg, &n)
+		require.NoError(p.t, err)
+		e.Said, e.Text, e.Lists = true, "a list", []List{{For: "each", Items: n}}
+	case "no-list":
+		e.Said, e.Text, e.Lists = true, "a list", []List{{For: "each", Why: "its output is no list"}}
+	case "conflicts":
+		e.Conflicts = strings.Fields(arg)
+	case "loses":
+		e.Lost = 1
+	case "writes":
+		e.Workspace = arg
+	case "breaks":
+		p.state.Step(Broke{Launch: l.ID, Number: e.Number, Token: "r-" + l.ID, Cause: Failure{"Network", "no line"}, Usage: e.Usage})
+		return
+	case "suspended":
+		p.state.Step(Suspended{Launch: l.ID, Number: e.Number, Token: "r-" + l.ID, Usage: e.Usage})
+		return
+	default:
+		require.Fail(p.t, "no such end", line)
+	}
+	p.state.Step(e)
+}
+
+// reviewers runs two branches, a line of two steps and a single one, and then a report.
+func reviewers(change func(n *Node)) Graph {
+	n := Node{Name: "review", Kind: Parallel, Branches: []Entrance{{"a", "lint"}, {"b", "audit"}}, StopAtFailure: true, Next: []Branch{{To: "report"}}}
+	if change != nil {
+		change(&n)
+	}
+	return Graph{Start: "plan", Steps: []Node{
+		{Name: "plan", Next: []Branch{{To: "review"}}}, n,
+		{Name: "lint", Next: []Branch{{To: "fix"}}, Destinations: []string{"deep"}, History: AllTexts}, {Name: "fix"}, {Name: "deep"},
+		{Name: "audit", History: AllTexts}, {Name: "report", History: AllTexts}, {Name: "merge", History: AllTexts},
+	}}
+}
+
+func each(change func(n *Node)) Graph {
+	n := Node{Name: "each", Kind: ForEach, Items: Items{From: "plan"}, Each: "read", AtOnce: 2, StopAtFailure: true, Next: []Branch{{To: "report"}}}
+	if change != nil {
+		change(&n)
+	}
+	return Graph{Start: "plan", Steps: []Node{{Name: "plan", Next: []Branch{{To: "each"}}}, n, {Name: "read"}, {Name: "report", History: AllTexts}}}
+}
+
+// Each script is a sentence of the rules of branches.
+func TestBranches(t *testing.T) {
+	t.Parallel()
+	anyOf := func(n *Node) { n.Any, n.StopAtFailure = true, false }
+	goOn := func(n *Node) { n.StopAtFailure = false }
+	parking := func(g Graph) Graph { g.Park = true; return g }
+	for name, tt := range map[string]struct {
+		graph  Graph
+		script string
+	}{
+		"all wait for the last": {reviewers(nil), `
+			plan says go
+			runs review/a:lint review/b:audit
+			review/b:audit says fine
+			runs review/a:lint
+			review/a:lint says fine
+			runs review/a:fix
+			review/a:fix says fixed
+			runs review
+			review says joined
+			runs report
+			report says done
+			ended completed`},
+		"a branch calls and returns on its own": {reviewers(nil), `
+			plan says go
+			review/a:lint calls deep
+			runs review/a:deep review/b:audit
+			review/a:deep says 42
+			runs review/a:lint review/b:audit`},
+		"a failure fails at once": {reviewers(nil), `
+			plan says go
+			review/a:lint breaks
+			ended error BranchFailed: branch a failed: Network: no line`},
+		"a rule leads on from it": {reviewers(func(n *Node) { n.Next = []Branch{{When: Failed, To: "merge"}, {To: "report"}} }), `
+			plan says go
+			review/b:audit breaks
+			runs merge review/a:lint
+			review/a:lint suspended
+			runs merge
+			merge says done
+			ended completed`},
+		"continue waits for the others": {reviewers(func(n *Node) { goOn(n); n.Next = []Branch{{FailedAbove: new(0), To: "merge"}, {To: "report"}} }), `
+			plan says go
+			review/b:audit breaks
+			runs review/a:lint
+			review/a:lint says fine
+			review/a:fix says fine
+			review loses 1
+			runs merge`},
+		"any takes the first and cuts off the others": {reviewers(anyOf), `
+			plan says go
+			review/b:audit says fine
+			runs review review/a:lint
+			review/a:lint suspended
+			review says joined
+			runs report`},
+		"any goes on without one that failed": {reviewers(anyOf), `
+			plan says go
+			review/b:audit breaks
+			runs review/a:lint
+			review/a:lint says fine
+			review/a:fix says fine
+			runs review`},
+		"any fails once all have": {reviewers(anyOf), `
+			plan says go
+			review/b:audit breaks
+			review/a:lint breaks
+			ended error BranchFailed: branch a failed: Network: no line`},
+		"any joins without one that is parked": {parking(reviewers(anyOf)), `
+			plan says go
+			review/b:audit breaks
+			review/a:lint says fine
+			review/a:fix says fine
+			runs review`},
+		"all waits for one that is parked": {parking(reviewers(nil)), `
+			plan says go
+			review/b:audit breaks
+			review/a:lint says fine
+			review/a:fix says fine
+			runs 
+			retry review/a
+			refused there is no open branch "review/a"; open are review/b
+			retry review/b
+			runs review/b:audit
+			review/b:audit says fine
+			runs review`},
+		"retry goes on with all that are parked": {parking(reviewers(nil)), `
+			plan says go
+			review/b:audit breaks
+			review/a:lint breaks
+			retry
+			runs review/a:lint review/b:audit`},
+		"a conflict without a rule": {reviewers(nil), `
+			plan says go
+			review/b:audit writes w1
+			review/a:lint says fine
+			review/a:fix writes w2
+			review breaks
+			ended error Network: no line`},
+		"a conflict leads to its step": {reviewers(func(n *Node) { n.OnConflict = "merge" }), `
+			plan says go
+			review/b:audit writes w1
+			review/a:lint says fine
+			review/a:fix writes w2
+			review conflicts a.txt
+			runs merge`},
+		"pause suspends every branch and resume goes on with each": {reviewers(nil), `
+			plan says go
+			pause
+			review/a:lint suspended
+			runs review/b:audit
+			review/b:audit says fine
+			runs 
+			resume
+			runs review/a:lint`},
+		"cancel ends them all": {reviewers(nil), `
+			plan says go
+			cancel
+			ended cancelled the run was cancelled
+			review/a:lint suspended
+			review/b:audit suspended
+			runs `},
+		"an ended run goes on with what failed and with what was cut off": {reviewers(nil), `
+			plan says go
+			review/b:audit breaks
+			review/a:lint suspended
+			ended error BranchFailed: branch b failed: Network: no line
+			reopen
+			runs review/a:lint review/b:audit
+			review/b:audit says fine
+			review/a:lint says fine
+			review/a:fix says fine
+			review says joined
+			report says done
+			ended completed`},
+		"an ended run does not run again what had ended": {reviewers(nil), `
+			plan says go
+			review/a:lint says fine
+			review/b:audit says fine
+			cancel
+			review/a:fix suspended
+			reopen
+			runs review/a:fix`},
+		"a message to one branch": {reviewers(nil), `
+			plan says go
+			say review/c Hello.
+			refused there is no open branch "review/c"; open are review/a, review/b
+			say review/a Hello.`},
+		"items, two at once": {each(nil), `
+			plan lists 3
+			runs each/0:read each/1:read
+			each/1:read says one
+			runs each/0:read each/2:read
+			each/0:read says nought
+			each/2:read says two
+			runs each
+			each says all
+			runs report`},
+		"no items join at once": {each(nil), `
+			plan lists 0
+			runs each`},
+		"items that are no list": {each(nil), `
+			plan no-list
+			ended error NoList: its output is no list`},
+		"a step that has left no list": {each(nil), `
+			plan says nothing
+			ended error NoList: plan has left no output with the items of each`},
+		"an item that fails": {each(nil), `
+			plan lists 3
+			each/0:read breaks
+			ended error BranchFailed: item 0 failed: Network: no line`},
+		"continue goes on with the other items": {each(goOn), `
+			plan lists 3
+			each/0:read breaks
+			runs each/1:read each/2:read
+			each/1:read says one
+			each/2:read breaks
+			runs each`},
+		"a list of the definition": {each(func(n *Node) { n.Items = Items{Count: 1} }), `
+			plan says go
+			runs each/0:read`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := forked(t, tt.graph).play(tt.script)
+			for at, n := range p.joins {
+				require.Equal(t, 1, n, "%s joined once", at)
+			}
+		})
+	}
+}
+
+// A branch sees the texts up to its fork and its own; after the join its line sees those of all branches, in their order.
+func TestBranches_history(t *testing.T) {
+	t.Parallel()
+	p := forked(t, reviewers(nil)).play("plan says go\nreview/b:audit says fine")
+	require.Equal(t, []Ref{{Number: 1, Step: "plan"}}, p.running["review/a:lint"].History)
+	p.play("review/a:lint says one\nreview/a:fix says two\nreview says joined")
+	var texts []string
+	for _, r := range p.running["report"].History {
+		texts = append(texts, fmt.Sprintf("%s:%s %d", r.Branch, r.Step, r.Number))
+	}
+	require.Equal(t, []string{":plan 1", "review/a:lint 1", "review/a:fix 2", "review/b:audit 1", ":review 2"}, texts)
+}
+
+func TestBranches_trace(t *testing.T) {
+	t.Parallel()
+	p := forked(t, reviewers(nil)).play("plan says go\nreview/b:audit says fine")
+	data, err := json.Marshal(p.state.Trace)
+	require.NoError(t, err)
+	var trace []map[string]any
+	require.NoError(t, json.Unmarshal(data, &trace))
+	require.Nil(t, trace[0]["branch"])
+	require.Contains(t, trace[0], "branch")
+	require.Equal(t, "review/b", trace[1]["branch"])
+	v := p.state.View()
+	require.Equal(t, "review", v.Step)
+	require.Equal(t, []LaneView{{Branch: "review/a", Step: "lint", Stack: []string{}}}, v.Branches)
+}
+
+func TestBranches_limits(t *testing.T) {
+	t.Parallel()
+	g := reviewers(nil)
+	g.MaxSteps = 3
+	forked(t, g).play("plan says go\nended error the run entered 3 steps, as many as limits.steps allows")
+
+	g = reviewers(nil)
+	g.MaxTransitions, g.MaxDepth = 1, 8
+	forked(t, g).play(`
+		plan says go
+		review/a:lint says fine
+		review/a:fix says fine
+		review/b:audit says fine
+		review says joined
+		ended error the run made 1 transitions, as many as max_transitions allows`)
+}
+
+// Whatever the order in which branches end, are suspended and cut off, every branch ends once, the join comes once and
+// after them, and the usage is that of every launch once.
+func TestBranches_anySchedule(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := randomFork(t)
+		s := New(g)
+		running := map[string]Launch{}
+		joined := map[string]bool{}
+		var calls int64
+		retried := false // which resets the spending of a step
+		for moment := 0; !s.Done() || len(running) > 0; moment++ {
+			require.Less(t, moment, 2000)
+			for _, c := range s.Drain() {
+				if l, ok := c.(Launch); ok {
+					if running[l.ID] = l; l.Join != nil {
+						n := g.findNode(l.Step)
+						require.Len(t, l.Join.Branches, max(len(n.Branches), n.Items.Count))
+						for _, j := range l.Join.Branches {
+							at := strings.TrimPrefix(l.Branch+"/"+l.Step+"/"+j.Name, "/")
+							require.True(t, j.Status != Cancelled || n.Any, "%s is lost", at)
+							for _, r := range running {
+								require.False(t, j.Status != Cancelled && isWithin(r.Branch, at) && r.ID != l.ID && !cutOff(s, r), "%s joined before %s ended", l.Step, r.Step)
+							}
+						}
+						at := l.Branch + ":" + l.Step
+						require.False(t, joined[at] && l.ResumeFrom == "", "%s joins twice", at)
+						joined[at] = true
+					}
+				}
+			}
+			if s.Done() && len(running) == 0 {
+				break
+			}
+			if len(running) == 0 {
+				require.True(t, s.Held(), "a run that has neither ended nor a launch")
+				if s.Paused {
+					s.Step(Resume{})
+				} else {
+					retried = true
+					s.Step(Retry{})
+				}
+				continue
+			}
+			if rapid.IntRange(0, 20).Draw(t, "request") == 0 {
+				retried = true
+				s.Step(rapid.SampledFrom([]Event{Pause{}, Resume{}, Retry{}}).Draw(t, "verb"))
+				continue
+			}
+			ids := make([]string, 0, len(running))
+			for id := range running {
+				ids = append(ids, id)
+			}
+			slices.Sort(ids)
+			l := running[rapid.SampledFrom(ids).Draw(t, "ends")]
+			delete(running, l.ID)
+			calls++
+			usage := llm.Usage{ModelCalls: 1}
+			switch kind := rapid.IntRange(0, 9).Draw(t, "how"); {
+			case kind == 0:
+				s.Step(Broke{Launch: l.ID, Number: l.After + 1, Token: "t" + l.ID, Usage: usage, Cause: Failure{"Network", "no line"}})
+			case kind < 3:
+				s.Step(Suspended{Launch: l.ID, Number: l.After + 1, Token: "t" + l.ID, Usage: usage})
+			default:
+				s.Step(Ended{Launch: l.ID, Number: l.After + 1, Status: Completed, Said: true, Usage: usage})
+			}
+		}
+		require.Equal(t, calls, s.Usage.ModelCalls)
+		require.Empty(t, s.Left)
+		var spent llm.Usage
+		for _, n := range g.Steps {
+			usage, _ := s.spentOn(n.Name)
+			spent = spent.Add(usage)
+		}
+		require.Equal(t, retried || spent.ModelCalls == calls, true, "%d of %d calls", spent.ModelCalls, calls)
+	})
+}
+
+func cutOff(s *State, l Launch) bool {
+	return slices.ContainsFunc(s.Left, func(r launched) bool { return r.Launch.ID == l.ID })
+}
+
+// randomFork draws a graph of a line with nested parallel steps and items, without loops.
+func randomFork(t *rapid.T) Graph {
+	g := Graph{Start: "s0", MaxTransitions: 50, MaxDepth: 8, Park: rapid.Bool().Draw(t, "park")}
+	var line func(depth int) string
+	line = func(depth int) string {
+		first := fmt.Sprint("s", len(g.Steps))
+		for n := rapid.IntRange(1, 3).Draw(t, "length"); n > 0; n-- {
+			at := len(g.Steps)
+			g.Steps = append(g.Steps, Node{Name: fmt.Sprint("s", at), Kind: Agent, MaxIterations: 9, History: AllTexts})
+			kind := rapid.IntRange(0, 3).Draw(t, "kind")
+			if depth > 0 && kind < 2 {
+				node := Node{Name: g.Steps[at].Name, Kind: Parallel, MaxIterations: 9, Any: rapid.Bool().Draw(t, "any"), StopAtFailure: rapid.Bool().Draw(t, "stop")}
+				for i := range rapid.IntRange(1, 3).Draw(t, "branches") {
+					node.Branches = append(node.Branches, Entrance{fmt.Sprint("b", i), line(depth - 1)})
+				}
+				if kind == 1 {
+					node.Kind, node.Any = ForEach, false
+					node.Each, node.Branches = node.Branches[0].Step, nil
+					node.Items.Count, node.AtOnce = rapid.IntRange(0, 4).Draw(t, "items"), rapid.IntRange(1, 3).Draw(t, "at once")
+				}
+				g.Steps[at] = node
+			}
+			if n > 1 {
+				g.Steps[at].Next = []Branch{{To: fmt.Sprint("s", len(g.Steps))}}
+			}
+		}
+		return first
+	}
+	line(2)
+	return g
+}
