@@ -83,6 +83,14 @@ func (p path) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(p))
 }
 
+// Place names the step with its branch, for people.
+func (g TraceEntry) Place() string {
+	if g.Branch == "" {
+		return g.Step
+	}
+	return string(g.Branch) + " · " + g.Step
+}
+
 // End describes the end of the step for people: its status and its outcome.
 func (g TraceEntry) End() string {
 	end := string(g.Status)

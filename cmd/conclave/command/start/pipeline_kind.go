@@ -309,6 +309,7 @@ func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 			lines = append(lines, "    "+a.Named(s.Step, now))
 		}
 	}
+	lines = append(lines, branchLines(s)...)
 	if len(s.Stack) > 0 {
 		lines = append(lines, "  waiting callers: "+strings.Join(s.Stack, ", "))
 	}
@@ -323,6 +324,27 @@ func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 		cost = cli.Cost(s.Usage)
 	}
 	return append(lines, "  "+cli.Plural(s.Transitions, "transition")+" · "+cost)
+}
+
+// shownBranches is the number of open branches in a status; the others are counted.
+const shownBranches = 12
+
+func branchLines(s acts.State) []string {
+	var lines []string
+	for i, b := range s.Branches {
+		if i == shownBranches {
+			return append(lines, "    "+cli.Plural(len(s.Branches)-i, "more branch"))
+		}
+		line := "    " + cli.Line(b.Branch) + " at " + cli.Line(b.Step)
+		if len(b.Stack) > 0 {
+			line += ", waiting callers: " + strings.Join(b.Stack, ", ")
+		}
+		if b.Parked != nil {
+			line += ": " + text.Truncate(cli.Line(*b.Parked), maxReason)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 func traceTable(trace []pipeline.TraceEntry) []string {
@@ -342,7 +364,7 @@ func traceTable(trace []pipeline.TraceEntry) []string {
 		if g.Number == 0 { // the step ended without a directory
 			number = "–"
 		}
-		fmt.Fprintf(&out, "  %s\t%s\t%s\t%s tokens\t%s\n", number, cli.Line(g.Step),
+		fmt.Fprintf(&out, "  %s\t%s\t%s\t%s tokens\t%s\n", number, cli.Line(g.Place()),
 			strings.ReplaceAll(g.End(), "_", " "), cli.Count(g.Usage.InputTokens+g.Usage.OutputTokens), then)
 	}
 	return strings.Split(strings.TrimRight(cli.Table(out.String()), "\n"), "\n")

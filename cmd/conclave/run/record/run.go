@@ -178,33 +178,45 @@ func OpenDirectory(dir string) (r Run, closeIt func(), err error) {
 // Steps lists the directories of an agent's steps, or of all steps if the agent is empty, by agent
 // and number; those of a pipeline's run by number.
 func (r Run) Steps(ctx context.Context, agent string) ([]StepDir, error) {
-	prefix := r.Kind.steps
+	prefixes := r.Kind.steps
 	if agent != "" && r.Kind.agent != "" {
 		name, err := artifact.EscapePath(agent)
 		if err != nil || strings.Contains(agent, "/") {
 			return nil, nil // no agent has such a name
 		}
-		prefix = r.Kind.agent + name + "/"
+		prefixes = []string{r.Kind.agent + name + "/"}
 	}
 	var steps []StepDir
 	seen := map[string]bool{}
-	for key, err := range r.Store.List(ctx, r.Layout.File(prefix)) {
-		if err != nil {
-			return nil, fmt.Errorf("list the steps of %s: %w", r.Store.URL(r.Layout.Root()), err)
-		}
-		d, ok := r.Kind.StepOf(strings.TrimPrefix(key, r.Layout.Root()))
-		if ok && !seen[d.Dir] && (agent == "" || d.Agent == agent) {
+	err := r.eachStepFile(ctx, prefixes, func(d StepDir, _ string) {
+		if !seen[d.Dir] && (agent == "" || d.Agent == agent) {
 			seen[d.Dir] = true
 			steps = append(steps, d)
 		}
-	}
-	slices.SortFunc(steps, func(a, b StepDir) int {
+	})
+	slices.SortStableFunc(steps, func(a, b StepDir) int {
 		if r.Kind == Pipelines {
-			return a.Number - b.Number
+			return cmp.Or(strings.Compare(a.branch(), b.branch()), a.Number-b.Number)
 		}
 		return cmp.Or(strings.Compare(a.Agent, b.Agent), a.Number-b.Number)
 	})
-	return steps, nil
+	return steps, err
+}
+
+// eachStepFile calls do with every file of the steps below the prefixes.
+func (r Run) eachStepFile(ctx context.Context, prefixes []string, do func(d StepDir, name string)) error {
+	for _, prefix := range prefixes {
+		for key, err := range r.Store.List(ctx, r.Layout.File(prefix)) {
+			if err != nil {
+				return fmt.Errorf("list the steps of %s: %w", r.Store.URL(r.Layout.Root()), err)
+			}
+			name := strings.TrimPrefix(key, r.Layout.Root())
+			if d, ok := r.Kind.StepOf(name); ok {
+				do(d, strings.TrimPrefix(name, d.Dir))
+			}
+		}
+	}
+	return nil
 }
 
 // Kind describes the runs of a kind: their names and the places of their files.
@@ -217,7 +229,7 @@ type Kind struct {
 	Workflow string // type of the workflow
 	Failed   string // status of a run whose workflow Temporal has ended
 
-	steps string         // folder of the steps within a run; empty for the run's own
+	steps []string       // folders of the steps within a run; the empty one is the run's own
 	agent string         // prefix of the folder of an agent's steps; empty without such folders
 	step  *regexp.Regexp // matches the directory of a step, with the groups agent and number
 }
@@ -227,18 +239,18 @@ var (
 	Sessions = &Kind{
 		Name: "session", Noun: "session", Folder: "sessions", Claim: "session.json", Status: "status.json",
 		Workflow: sessionflow.Type, Failed: string(coordination.FailedAll),
-		steps: "agents/", agent: "agents/", step: regexp.MustCompile(`^agents/(?P<agent>[^/]+)/(?P<number>` + threeDigits + `)/`),
+		steps: []string{"agents/"}, agent: "agents/", step: regexp.MustCompile(`^agents/(?P<agent>[^/]+)/(?P<number>` + threeDigits + `)/`),
 	}
 	Pipelines = &Kind{
 		Name: "pipeline", Noun: "pipeline run", Folder: "pipelines", Claim: "pipeline.json", Status: "status.json",
 		Workflow: pipelineflow.Type, Failed: string(pipeline.Failed),
-		steps: "steps/", step: regexp.MustCompile(`^(?:branches/.+?/)?steps/(?P<number>` + threeDigits + `)-(?P<agent>[^/]+)/`),
+		steps: []string{"steps/", "branches/"}, step: regexp.MustCompile(`^(?:branches/.+?/)?steps/(?P<number>` + threeDigits + `)-(?P<agent>[^/]+)/`),
 	}
 	// Scenarios are runs of scenarios. Each execution of such a run writes a claim of its own.
 	Scenarios = &Kind{
 		Name: "scenario", Noun: "scenario run", Folder: "scenarios", Claim: "claims/001.json", Status: "result.json",
 		Workflow: scenarioflow.Type, Failed: string(scenario.Fail),
-		agent: "step-", step: regexp.MustCompile(`^step-(?P<agent>[^/]+)/(?:launch-(?P<number>[2-9]|[1-9][0-9]+)/)?`),
+		steps: []string{""}, agent: "step-", step: regexp.MustCompile(`^step-(?P<agent>[^/]+)/(?:launch-(?P<number>[2-9]|[1-9][0-9]+)/)?`),
 	}
 	Kinds = []*Kind{Sessions, Pipelines, Scenarios}
 )
@@ -293,7 +305,7 @@ type Output struct {
 	Agent string
 	Dir   string // directory of the step, within the run
 
-	number int
+	step StepDir
 }
 
 // Outputs lists the accepted answers of a session, or the ended steps of a pipeline's run, in order.
@@ -312,18 +324,33 @@ func (r Run) Outputs(ctx context.Context) ([]Output, error) {
 			}
 		}
 	case Pipelines:
-		for key, err := range r.Store.List(ctx, r.Layout.File(r.Kind.steps)) {
-			if err != nil {
-				return nil, fmt.Errorf("look for the steps of %s: %w", r, err)
+		err := r.eachStepFile(ctx, r.Kind.steps, func(d StepDir, name string) {
+			if name == "action.json" {
+				all = append(all, Output{Label: path.Join(d.branch(), path.Base(d.Dir)), Agent: d.Agent, Dir: d.Dir, step: d})
 			}
-			name := strings.TrimPrefix(key, r.Layout.Root())
-			if d, ok := r.Kind.StepOf(name); ok && name == d.Dir+"action.json" {
-				all = append(all, Output{Label: path.Base(d.Dir), Agent: d.Agent, Dir: d.Dir, number: d.Number})
-			}
+		})
+		if err != nil {
+			return nil, err
 		}
-		slices.SortFunc(all, func(a, b Output) int { return a.number - b.number })
+		slices.SortFunc(all, func(a, b Output) int {
+			inner, outer := a.step.branch(), b.step.branch()
+			if (inner == "") != (outer == "") { // the first line has the last word
+				return len(outer) - len(inner)
+			}
+			return cmp.Or(strings.Compare(inner, outer), a.step.Number-b.step.Number)
+		})
 	}
 	return all, nil
+}
+
+// branch returns the path of the branch of a pipeline's step; empty outside.
+func (d StepDir) branch() string {
+	within, inside := strings.CutPrefix(d.Dir, "branches/")
+	if !inside {
+		return ""
+	}
+	branch, _, _ := strings.Cut(within, "/steps/")
+	return branch
 }
 
 // Result returns the label of the output that is the result of the run: the decision of a session,

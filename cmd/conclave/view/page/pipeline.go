@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,10 @@ func (v *pipelineView) Frame() frame {
 // Wait describes the wait of a run that has not ended.
 func (v *pipelineView) Wait() wait {
 	at, why := v.Created, "The first step is about to begin."
-	if v.Step != "" {
+	switch {
+	case len(v.Branches) > 0:
+		why = "The step " + cleanLine(v.Step) + " has " + cli.Plural(len(v.Branches), "open branch") + "."
+	case v.Step != "":
 		why = "The step " + cleanLine(v.Step) + " is next or at work."
 	}
 	if ended := v.Ended(); !ended.IsZero() {
@@ -263,8 +267,11 @@ func graphOf(p *record.Pipeline) graph {
 		}
 	}
 	var taken []*way
-	for i := 1; i < len(p.Visits); i++ {
-		from, to := slices.Index(names, p.Visits[i-1].Step), slices.Index(names, p.Visits[i].Step)
+	for i, v := range p.Visits {
+		from, to := slices.Index(names, stepBefore(p.Visits[:i], v)), slices.Index(names, v.Step)
+		if from < 0 {
+			continue
+		}
 		at := slices.IndexFunc(taken, func(w *way) bool { return w.from == from && w.to == to })
 		if at < 0 {
 			at, taken = len(taken), append(taken, &way{from: from, to: to})
@@ -290,6 +297,17 @@ func graphOf(p *record.Pipeline) graph {
 		g.Edges = append(g.Edges, e)
 	}
 	return g
+}
+
+// stepBefore returns the step that led to a visit: the one before it in its line, or the fork of its branch. It is
+// empty for the first visit.
+func stepBefore(earlier []record.Visit, v record.Visit) string {
+	for _, e := range slices.Backward(earlier) {
+		if e.Branch == v.Branch {
+			return e.Step
+		}
+	}
+	return path.Base(path.Dir(string(v.Branch))) // "." outside
 }
 
 func nodeOf(p *record.Pipeline, name string, x, y int) node {
