@@ -64,6 +64,9 @@ func (a *Activities) ReopenPipeline(ctx context.Context, in ReopenInput) (Reopen
 		return Reopening{}, err
 	}
 	p, err := a.Teams.PipelineByHash(ctx, a.Store, layout, run.ConfigHash)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return Reopening{}, activities.CannotGoOn("run "+in.Run, errors.New("it ended before its definition was stored; start a new one"))
+	}
 	if err != nil {
 		return Reopening{}, err
 	}

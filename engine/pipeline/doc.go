@@ -3,7 +3,7 @@
 //
 // State takes events (Step) and returns commands (Drain). It is plain data at any point: it answers queries
 // and is the payload of continue-as-new. Start with State.chooseNext in step.go, which also has the static
-// rules and the texts for later steps; limit.go has visits and limits. Package agent runs a step.
+// rules and the texts for later steps; lane.go has the branches, limit.go visits and limits. Package agent runs a step.
 //
 // # The protocol
 //
@@ -75,4 +75,21 @@
 //  24. A step with a retry that ends with one of its statuses, and without an action, is tried
 //     again before its rules are looked at, after a wait that doubles. Each try counts toward
 //     the limits of the step; a new visit begins the count anew.
+//  25. A parallel step opens a branch for each of its entrances, a for_each one for each
+//     item of a list, at most AtOnce at a time. A branch is a line of its own: it has its
+//     own stack, visits and transitions, begins with the files of the fork, and ends
+//     where its line ends. The line of the fork waits. A list that is none, is too long
+//     or has not been left fails the step.
+//  26. A fork is settled by the set of its ended branches alone. All join when the last
+//     has ended, any when one has completed; a failed branch fails the step at once if
+//     the graph says so, and any fails when all have. A branch that is parked has not
+//     ended. The step that joins is a launch of its own and comes once; branches that it
+//     does not need are cut off, and their work is kept.
+//  27. A branch sees the texts up to its fork and its own. After the join its line sees
+//     those of all branches that ended, in their order.
+//  28. The join merges the files of the branches that completed. A path that they changed
+//     differently is a conflict: the step fails, or a step or a rule follows it.
+//  29. Pause, resume, cancel, limits of time and money and reopening concern all lanes;
+//     a message and a retry concern all or those of one branch. Steps are numbered
+//     in each lane anew.
 package pipeline

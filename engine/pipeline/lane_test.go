@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -177,9 +178,14 @@ func reviewers(change func(n *Node)) Graph {
 		change(&n)
 	}
 	return Graph{Start: "plan", Steps: []Node{
-		{Name: "plan", Next: []Branch{{To: "review"}}}, n,
-		{Name: "lint", Next: []Branch{{To: "fix"}}, Destinations: []string{"deep"}, History: AllTexts}, {Name: "fix"}, {Name: "deep"},
-		{Name: "audit", History: AllTexts}, {Name: "report", History: AllTexts}, {Name: "merge", History: AllTexts},
+		{Name: "plan", Next: []Branch{{To: "review"}}},
+		n,
+		{Name: "lint", Next: []Branch{{To: "fix"}}, Destinations: []string{"deep"}, History: AllTexts},
+		{Name: "fix"},
+		{Name: "deep"},
+		{Name: "audit", History: AllTexts},
+		{Name: "report", History: AllTexts},
+		{Name: "merge", History: AllTexts},
 	}}
 }
 
@@ -191,196 +197,56 @@ func each(change func(n *Node)) Graph {
 	return Graph{Start: "plan", Steps: []Node{{Name: "plan", Next: []Branch{{To: "each"}}}, n, {Name: "read"}, {Name: "report", History: AllTexts}}}
 }
 
-// Each script is a sentence of the rules of branches.
+// Each section of the file is a sentence of the rules of branches.
 func TestBranches(t *testing.T) {
 	t.Parallel()
-	anyOf := func(n *Node) { n.Any, n.StopAtFailure = true, false }
-	goOn := func(n *Node) { n.StopAtFailure = false }
-	parking := func(g Graph) Graph { g.Park = true; return g }
-	for name, tt := range map[string]struct {
-		graph  Graph
-		script string
-	}{
-		"all wait for the last": {reviewers(nil), `
-			plan says go
-			runs review/a:lint review/b:audit
-			review/b:audit says fine
-			runs review/a:lint
-			review/a:lint says fine
-			runs review/a:fix
-			review/a:fix says fixed
-			runs review
-			review says joined
-			runs report
-			report says done
-			ended completed`},
-		"a branch calls and returns on its own": {reviewers(nil), `
-			plan says go
-			review/a:lint calls deep
-			runs review/a:deep review/b:audit
-			review/a:deep says 42
-			runs review/a:lint review/b:audit`},
-		"a failure fails at once": {reviewers(nil), `
-			plan says go
-			review/a:lint breaks
-			ended error BranchFailed: branch a failed: Network: no line`},
-		"a rule leads on from it": {reviewers(func(n *Node) { n.Next = []Branch{{When: Failed, To: "merge"}, {To: "report"}} }), `
-			plan says go
-			review/b:audit breaks
-			runs merge review/a:lint
-			review/a:lint suspended
-			runs merge
-			merge says done
-			ended completed`},
-		"continue waits for the others": {reviewers(func(n *Node) { goOn(n); n.Next = []Branch{{FailedAbove: new(0), To: "merge"}, {To: "report"}} }), `
-			plan says go
-			review/b:audit breaks
-			runs review/a:lint
-			review/a:lint says fine
-			review/a:fix says fine
-			review loses 1
-			runs merge`},
-		"any takes the first and cuts off the others": {reviewers(anyOf), `
-			plan says go
-			review/b:audit says fine
-			runs review review/a:lint
-			review/a:lint suspended
-			review says joined
-			runs report`},
-		"any goes on without one that failed": {reviewers(anyOf), `
-			plan says go
-			review/b:audit breaks
-			runs review/a:lint
-			review/a:lint says fine
-			review/a:fix says fine
-			runs review`},
-		"any fails once all have": {reviewers(anyOf), `
-			plan says go
-			review/b:audit breaks
-			review/a:lint breaks
-			ended error BranchFailed: branch a failed: Network: no line`},
-		"any joins without one that is parked": {parking(reviewers(anyOf)), `
-			plan says go
-			review/b:audit breaks
-			review/a:lint says fine
-			review/a:fix says fine
-			runs review`},
-		"all waits for one that is parked": {parking(reviewers(nil)), `
-			plan says go
-			review/b:audit breaks
-			review/a:lint says fine
-			review/a:fix says fine
-			runs 
-			retry review/a
-			refused there is no open branch "review/a"; open are review/b
-			retry review/b
-			runs review/b:audit
-			review/b:audit says fine
-			runs review`},
-		"retry goes on with all that are parked": {parking(reviewers(nil)), `
-			plan says go
-			review/b:audit breaks
-			review/a:lint breaks
-			retry
-			runs review/a:lint review/b:audit`},
-		"a conflict without a rule": {reviewers(nil), `
-			plan says go
-			review/b:audit writes w1
-			review/a:lint says fine
-			review/a:fix writes w2
-			review breaks
-			ended error Network: no line`},
-		"a conflict leads to its step": {reviewers(func(n *Node) { n.OnConflict = "merge" }), `
-			plan says go
-			review/b:audit writes w1
-			review/a:lint says fine
-			review/a:fix writes w2
-			review conflicts a.txt
-			runs merge`},
-		"pause suspends every branch and resume goes on with each": {reviewers(nil), `
-			plan says go
-			pause
-			review/a:lint suspended
-			runs review/b:audit
-			review/b:audit says fine
-			runs 
-			resume
-			runs review/a:lint`},
-		"cancel ends them all": {reviewers(nil), `
-			plan says go
-			cancel
-			ended cancelled the run was cancelled
-			review/a:lint suspended
-			review/b:audit suspended
-			runs `},
-		"an ended run goes on with what failed and with what was cut off": {reviewers(nil), `
-			plan says go
-			review/b:audit breaks
-			review/a:lint suspended
-			ended error BranchFailed: branch b failed: Network: no line
-			reopen
-			runs review/a:lint review/b:audit
-			review/b:audit says fine
-			review/a:lint says fine
-			review/a:fix says fine
-			review says joined
-			report says done
-			ended completed`},
-		"an ended run does not run again what had ended": {reviewers(nil), `
-			plan says go
-			review/a:lint says fine
-			review/b:audit says fine
-			cancel
-			review/a:fix suspended
-			reopen
-			runs review/a:fix`},
-		"a message to one branch": {reviewers(nil), `
-			plan says go
-			say review/c Hello.
-			refused there is no open branch "review/c"; open are review/a, review/b
-			say review/a Hello.`},
-		"items, two at once": {each(nil), `
-			plan lists 3
-			runs each/0:read each/1:read
-			each/1:read says one
-			runs each/0:read each/2:read
-			each/0:read says nought
-			each/2:read says two
-			runs each
-			each says all
-			runs report`},
-		"no items join at once": {each(nil), `
-			plan lists 0
-			runs each`},
-		"items that are no list": {each(nil), `
-			plan no-list
-			ended error NoList: its output is no list`},
-		"a step that has left no list": {each(nil), `
-			plan says nothing
-			ended error NoList: plan has left no output with the items of each`},
-		"an item that fails": {each(nil), `
-			plan lists 3
-			each/0:read breaks
-			ended error BranchFailed: item 0 failed: Network: no line`},
-		"continue goes on with the other items": {each(goOn), `
-			plan lists 3
-			each/0:read breaks
-			runs each/1:read each/2:read
-			each/1:read says one
-			each/2:read breaks
-			runs each`},
-		"a list of the definition": {each(func(n *Node) { n.Items = Items{Count: 1} }), `
-			plan says go
-			runs each/0:read`},
-	} {
+	data, err := os.ReadFile("testdata/branches.txt")
+	require.NoError(t, err)
+	for _, section := range strings.Split(string(data), "\n== ")[1:] {
+		name, rest, _ := strings.Cut(section, "\n")
+		graph, script, _ := strings.Cut(rest, "\n")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := forked(t, tt.graph).play(tt.script)
+			p := forked(t, scriptedGraph(t, strings.TrimPrefix(graph, "graph: "))).play(script)
 			for at, n := range p.joins {
 				require.Equal(t, 1, n, "%s joined once", at)
 			}
 		})
 	}
+}
+
+// scriptedGraph reads a graph from words such as review any park.
+func scriptedGraph(t *testing.T, words string) Graph {
+	t.Helper()
+	kind, rest, _ := strings.Cut(words, " ")
+	options := strings.Fields(rest)
+	change := func(n *Node) {
+		for _, option := range options {
+			switch option {
+			case "any":
+				n.Any, n.StopAtFailure = true, false
+			case "continue":
+				n.StopAtFailure = false
+			case "losses-to-merge":
+				n.Next = []Branch{{FailedAbove: new(0), To: "merge"}, {To: "report"}}
+			case "failure-to-merge":
+				n.Next = []Branch{{When: Failed, To: "merge"}, {To: "report"}}
+			case "conflict-to-merge":
+				n.OnConflict = "merge"
+			case "one-item":
+				n.Items = Items{Count: 1}
+			case "park":
+			default:
+				require.Fail(t, "no such option", option)
+			}
+		}
+	}
+	g := reviewers(change)
+	if kind == "each" {
+		g = each(change)
+	}
+	g.Park = slices.Contains(options, "park")
+	return g
 }
 
 // A branch sees the texts up to its fork and its own; after the join its line sees those of all branches, in their order.
@@ -502,7 +368,7 @@ func TestBranches_anySchedule(t *testing.T) {
 			usage, _ := s.spentOn(n.Name)
 			spent = spent.Add(usage)
 		}
-		require.Equal(t, retried || spent.ModelCalls == calls, true, "%d of %d calls", spent.ModelCalls, calls)
+		require.True(t, retried || spent.ModelCalls == calls, "%d of %d calls", spent.ModelCalls, calls)
 	})
 }
 

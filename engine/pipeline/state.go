@@ -260,7 +260,7 @@ func (r *launched) holdTeam(on bool) []Command {
 }
 
 // Current returns the running, pending or forked step of the first lane, or "".
-func (s *State) Current() string { return s.lane.current() }
+func (s *State) Current() string { return s.current() }
 
 // View is the answer to the state query.
 type View struct {
@@ -282,7 +282,7 @@ func (s *State) View() View {
 		Step: s.Current(), Stack: []string{}, Trace: append([]TraceEntry{}, s.Trace...),
 		Transitions: s.Transitions, Paused: s.Paused, Messages: len(s.Messages), Usage: s.Usage, Events: s.Events,
 	}
-	v.Stack = append(v.Stack, s.lane.callers()...)
+	v.Stack = append(v.Stack, s.callers()...)
 	if s.Done() {
 		return v
 	}

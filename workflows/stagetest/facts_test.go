@@ -57,6 +57,7 @@ const (
 	heardOf        = "an accepted message is heard by its agent"
 	sameWave       = "agents of a wave are offered the same"
 	decidesByVotes = "what decides is on record"
+	joinsComplete  = "a join has every branch once"
 	endsAtSomeTime = "no run goes on for ever"
 	repliedKept    = "an acknowledged reply is never forgotten"
 	askedFirst     = "each run of a command that is asked about has an approval of its own"
@@ -320,7 +321,7 @@ func (f *facts) blobsOf(key string, c artifact.Change) {
 		if file.SHA256 == "" {
 			continue
 		}
-		if _, there := f.w.bucket.objects[root+"blobs/sha256/"+file.SHA256]; !there && !f.w.inBase(file.SHA256) {
+		if _, there := f.w.bucket.objects[root+"blobs/sha256/"+file.SHA256]; !there && !f.w.inBase(root, file.SHA256) {
 			f.w.breaks(blobsThere, "%s names %s of %s", key, file.SHA256, file.Path)
 		}
 	}

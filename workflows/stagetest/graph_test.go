@@ -5,6 +5,7 @@ package stagetest_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	pipelineacts "conclave/activities/pipeline"
@@ -27,6 +28,30 @@ func playPipeline(w *world) func(*world) {
 	if w.pick("setting team", "none", "a step") == "a step" {
 		steps[2]["next"] = "decide"
 		steps = append(steps, map[string]any{"name": "decide", "kind": "session", "prompt": "Decide.", "config": w.team(), "next": "end"})
+	}
+	if branches := w.pick("setting branches", "none", "all", "any", "items"); branches != "none" {
+		steps[0]["next"] = "fork"
+		fork := map[string]any{"name": "fork", "kind": "parallel", "branches": map[string]any{"a": "left", "b": "right"}, "next": "check"}
+		switch branches {
+		case "any":
+			fork["join"] = "any"
+		case "all":
+			fork["on_branch_failure"] = w.pick("setting on_branch_failure", "fail", "continue")
+		case "items":
+			fork = map[string]any{"name": "fork", "kind": "for_each", "items": []string{"x", "y", "z"}, "step": "right", "at_once": 2, "next": "check"}
+			fork["on_item_failure"] = w.pick("setting on_item_failure", "fail", "continue")
+		}
+		if on := w.pick("setting on_conflict", "fail", "check"); on == "check" {
+			fork["on_conflict"] = on
+		}
+		steps = append(steps, fork,
+			map[string]any{"name": "left", "agent": "agent_a", "prompt": "Do the left."},
+			map[string]any{"name": "right", "agent": "agent_a", "prompt": "Do the right.", "next": "look"},
+			map[string]any{"name": "look", "kind": "tools", "calls": []map[string]any{{"tool": "run_command", "args": map[string]any{"command": "look"}}}},
+		)
+		if branches == "items" {
+			steps = slices.Delete(steps, len(steps)-3, len(steps)-2)
+		}
 	}
 	definition := map[string]any{
 		"start": "main", "agents": []any{agent}, "steps": steps, "limits": map[string]any{"max_transitions": 8},
@@ -80,9 +105,33 @@ func (f *facts) concludedPipeline(run *flow) {
 		f.w.breaks(readersSee, "the run ended %s after %d steps, status.json says %s after %d", r.Status, len(r.Trace), status.Status, len(status.Trace))
 	}
 	f.checkCalls(r.Usage)
+	f.checkBranches(r)
 	f.ended = run
 	if r.Status == "error" {
 		f.w.people.goOn(run)
+	}
+}
+
+// checkBranches requires that each join has the ends of all branches, each of which ended once before it.
+func (f *facts) checkBranches(r pipelineacts.Result) {
+	want := map[string]int{"all": 2, "any": 1, "items": 3}[f.w.settings["branches"]]
+	ended := map[string]int{} // ends since the last join, by branch
+	for _, g := range r.Trace {
+		last := g.Step == "left" || g.Step == "look"
+		switch {
+		case g.Branch != "" && g.Status == "error", g.Branch != "" && last && g.Status == "completed":
+			ended[string(g.Branch)]++
+		case g.Step == "fork" && g.Number > 0 && g.Branch == "":
+			if len(ended) < want && f.w.settings["on_branch_failure"] != "continue" && f.w.settings["on_item_failure"] != "continue" {
+				f.w.breaks(joinsComplete, "the join %d has the branches %v", g.Number, ended)
+			}
+			for branch, n := range ended {
+				if n > 1 && f.w.settings["on_step_failure"] != "park" {
+					f.w.breaks(joinsComplete, "branch %s ended %d times before the join %d", branch, n, g.Number)
+				}
+			}
+			ended = map[string]int{}
+		}
 	}
 }
 

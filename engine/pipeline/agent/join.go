@@ -77,8 +77,8 @@ func (s Step) JoinBranches(ctx context.Context, store artifact.Store, named bool
 	if err := s.joinFiles(ctx, store, m); err != nil {
 		return nil, err
 	}
-	if n := len(m.Conflicts); n > 0 && !named {
-		m.Why = fmt.Sprintf("branches changed %d files differently: %s; both sides are in %s", n, text.Truncate(strings.Join(m.Conflicts, ", "), 200), artifact.BranchesDir)
+	if len(m.Conflicts) > 0 && !named {
+		m.Why = fmt.Sprintf("branches changed the same files differently: %s; both sides are in %s", text.Truncate(strings.Join(m.Conflicts, ", "), 200), artifact.BranchesDir)
 	}
 	return m, nil
 }
