@@ -239,6 +239,9 @@ func (i *Inbox[E]) Wait(selector workflow.Selector) {
 	}
 }
 
+// GoOn makes the inbox of a cancelled workflow receive further verbs, with another context.
+func (i *Inbox[E]) GoOn(ctx workflow.Context) { i.ctx = ctx }
+
 // SignalOrder is the interceptor that keeps the order in which signals arrive for Inbox. The SDK has
 // a channel for each name, so their order would be lost before a workflow reads them. Every worker,
 // replayer and test environment that runs a workflow with an Inbox needs it.

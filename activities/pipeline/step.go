@@ -149,7 +149,7 @@ func endedBy(c artifact.Commit) (pipeline.Ended, error) {
 func graphOf(p config.Pipeline) pipeline.Graph {
 	g := pipeline.Graph{
 		Start: p.Start, MaxTransitions: p.Limits.MaxTransitions, MaxDepth: p.Limits.MaxCallDepth, Park: p.OnStepFailure == "park",
-		Seconds: valueOrZero(p.Limits.Seconds), CostUSD: valueOrZero(p.Limits.CostUSD), Result: p.Result,
+		Seconds: valueOrZero(p.Limits.Seconds), CostUSD: valueOrZero(p.Limits.CostUSD), Result: p.Result, Finally: p.Finally,
 		MaxSteps: cmp.Or(valueOrZero(p.Limits.Steps), defaultSteps),
 	}
 	for _, s := range p.Steps {

@@ -194,6 +194,16 @@ func (g *graphCheck) checkLines() {
 	main, _ := g.lineFrom(g.pipeline.Start, "start")
 	itemSteps := map[string]bool{}
 	g.checkForks([][]string{main}, false, itemSteps, map[string]bool{})
+	if g.pipeline.Finally != "" {
+		closing, by := g.lineFrom(g.pipeline.Finally, "finally")
+		for _, name := range closing {
+			if slices.Contains(main, name) {
+				g.Report(by[name].key, "leads to %s, which is a step of the run before its end; give the steps at the end names of their own", name)
+				break
+			}
+		}
+		g.checkForks([][]string{closing}, false, itemSteps, map[string]bool{})
+	}
 	for i, s := range g.pipeline.Steps {
 		if !itemSteps[s.Name] {
 			g.checkItemFields(itemKey("steps", i), s)

@@ -40,6 +40,9 @@ func (g *graphCheck) checkSteps() {
 	if p.Result != "" && !slices.Contains(g.names, p.Result) {
 		g.Name("result", p.Result, "a step", g.names)
 	}
+	if p.Finally != "" && !slices.Contains(g.names, p.Finally) {
+		g.Name("finally", p.Finally, "a step", g.names)
+	}
 	for i, s := range p.Steps {
 		key := itemKey("steps", i)
 		if g.invalid[key+".kind"] {

@@ -22,8 +22,9 @@ type Pipeline struct {
 	Steps  []PipelineStep `json:"steps" doc:"The steps of the graph."`
 	Limits pipelineLimits `json:"limits" doc:"Bounds that end an endless run."`
 
-	Inputs *llm.DataSchema `json:"inputs,omitempty" doc:"A JSON Schema, of type object, of the inputs of a run, which templates name as {{ .inputs.NAME }}. null: a run has a request alone."`
-	Result string          `json:"result,omitempty" doc:"The step whose newest text is that of the run; without one it is the last step's."`
+	Inputs  *llm.DataSchema `json:"inputs,omitempty" doc:"A JSON Schema, of type object, of the inputs of a run, which templates name as {{ .inputs.NAME }}. null: a run has a request alone."`
+	Finally string          `json:"finally,omitempty" doc:"The step that runs at each end of a run but terminate, with its own limits: it is not cancelled with the run, and its failure makes a completed run end with the status error."`
+	Result  string          `json:"result,omitempty" doc:"The step whose newest text is that of the run; without one it is the last step's."`
 
 	OnStepFailure string `json:"on_step_failure" default:"stop" enum:"stop,park" doc:"When a step fails for good and no rule names its failure: stop ends the run with the status error; park waits for retry or cancel."`
 }
@@ -451,8 +452,8 @@ func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) 
 // warnOfUnreachable warns of the steps of a valid pipeline to which nothing leads from the start.
 func (g *graphCheck) warnOfUnreachable() Problems {
 	p := g.pipeline
-	reached := map[string]bool{p.Start: true}
-	for queue := []string{p.Start}; len(queue) > 0; queue = queue[1:] {
+	reached := map[string]bool{p.Start: true, p.Finally: true}
+	for queue := []string{p.Start, p.Finally}; len(queue) > 0; queue = queue[1:] {
 		for _, e := range p.listEdges() {
 			if e.from == queue[0] && !reached[e.to] {
 				reached[e.to] = true

@@ -92,4 +92,8 @@
 //  29. Pause, resume, cancel, limits of time and money and reopening concern all lanes;
 //     a message and a retry concern all or those of one branch. Steps are numbered
 //     in each lane anew.
+//  30. A finally step runs at each end but terminate, once the outcome of the run is known
+//     and while what still runs is cut off. Neither the limits of the run nor its
+//     cancellation end it. Its failure makes a run with a result fail; reopening that
+//     run repeats it alone.
 package pipeline

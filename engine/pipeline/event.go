@@ -399,6 +399,10 @@ func (s *State) applyRequest(event Event) {
 		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD"), Branch: e.Branch})
 		s.addEntry(Entry{Branch: e.Branch, Text: "human message: " + shortenText(e.Text)})
 	case Cancel:
+		if s.Closing != nil { // which only its finally step still keeps from its end
+			s.Closing.Status, s.Closing.Reason = Cancelled, "the run was cancelled"
+			return
+		}
 		s.Rest = s.Pending
 		s.endRun(Cancelled, "the run was cancelled", nil)
 	case Ended, Broke, Suspended, Reopened, TimeUp, Waited:

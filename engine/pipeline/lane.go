@@ -97,6 +97,14 @@ func (s *State) eachLane(do func(*lane)) {
 		}
 	}
 	walk(&s.lane)
+	if s.Closer != nil {
+		walk(s.Closer)
+	}
+}
+
+// isOver reports whether nothing more begins in a lane: the run is over, or only its finally step runs.
+func (s *State) isOver(b *lane) bool {
+	return s.Done() || s.Closing != nil && !slices.Contains(s.ancestors(b), s.Closer)
 }
 
 // findLane returns the lane with a path, or nil.
@@ -354,8 +362,12 @@ func (n *Node) describeBranch(i int) string {
 
 // endLine ends a lane: the run with its first lane, else the branch, about which its fork decides.
 func (s *State) endLine(b *lane, status Status, reason string, final *Ref) {
-	if b == &s.lane {
+	switch b {
+	case &s.lane:
 		s.endRun(status, reason, final)
+		return
+	case s.Closer:
+		s.closeRun(status, reason)
 		return
 	}
 	if b.Rest == nil && status == Failed {
@@ -369,6 +381,28 @@ func (s *State) endLine(b *lane, status Status, reason string, final *Ref) {
 	}
 	s.addNote(b, "", text)
 	s.settleFork(s.ancestors(b)[1])
+}
+
+// beginClosing makes the finally step pending, once the run has its outcome (rule 30).
+func (s *State) beginClosing(outcome Result) {
+	n := s.Graph.findNode(s.Graph.Finally)
+	s.Closing = &outcome
+	s.Closer = &lane{Stack: []frame{}, History: slices.Clone(s.History), Workspace: s.Workspace, Newest: s.Newest}
+	s.countUsage(s.Closer, n.Name, 1, llm.Usage{}, 0)
+	s.makePending(s.Closer, s.newLaunch(s.Closer, n))
+}
+
+// closeRun ends the run when its finally step has ended. A failure makes a run with a result fail.
+func (s *State) closeRun(status Status, reason string) {
+	outcome := *s.Closing
+	if status == Failed && outcome.stands() {
+		outcome = Result{Status: Failed, Reason: shortenText("finally, " + reason)}
+	}
+	if b := s.Closer; b.Rest == nil {
+		b.Rest = b.Pending
+	}
+	s.Closer.Pending, s.Closer.Parked, s.Closer.Wait, s.Closer.Waiting = nil, nil, nil, false
+	s.concludeRun(outcome)
 }
 
 // endLineAtLimit ends a lane that has reached a limit of its own.

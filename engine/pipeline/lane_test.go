@@ -235,7 +235,7 @@ func scriptedGraph(t *testing.T, words string) Graph {
 				n.OnConflict = "merge"
 			case "one-item":
 				n.Items = Items{Count: 1}
-			case "park":
+			case "park", "finally":
 			default:
 				require.Fail(t, "no such option", option)
 			}
@@ -245,7 +245,9 @@ func scriptedGraph(t *testing.T, words string) Graph {
 	if kind == "each" {
 		g = each(change)
 	}
-	g.Park = slices.Contains(options, "park")
+	if g.Park = slices.Contains(options, "park"); slices.Contains(options, "finally") {
+		g.Finally, g.Steps = "tidy", append(g.Steps, Node{Name: "tidy", History: AllTexts})
+	}
 	return g
 }
 

@@ -118,7 +118,7 @@ func (s *State) setAllowances(l *Launch) *Failure {
 	n := s.Graph.findNode(l.Step)
 	usage, seconds := s.spentOn(l.Step)
 	l.Most, l.CostUSD = n.MaxIterations, 0
-	if limit := s.Graph.CostUSD; limit > 0 {
+	if limit := s.Graph.CostUSD; limit > 0 && s.Closing == nil {
 		l.CostUSD = limit - s.Usage.AtLeastUSD()
 	}
 	if limit, spent := n.Limits.CostUSD, usage.AtLeastUSD(); limit > 0 {
@@ -142,7 +142,7 @@ func (s *State) setAllowances(l *Launch) *Failure {
 
 func (s *State) endIfOverspent() bool {
 	limit, spent := s.Graph.CostUSD, s.Usage.AtLeastUSD()
-	if limit == 0 || spent < limit {
+	if limit == 0 || spent < limit || s.Closing != nil {
 		return false
 	}
 	s.endAtLimit(BudgetSpent, fmt.Sprintf("the run spent %s, and limits.cost_usd is %s", llm.FormatUSD(spent, 4), llm.FormatUSD(limit, 4)))
@@ -151,7 +151,12 @@ func (s *State) endIfOverspent() bool {
 
 func (s *State) endAtLimit(kind, reason string) {
 	s.endRun(Failed, reason, nil)
-	s.Result.Limit = kind
+	if s.Closing != nil {
+		s.Closing.Limit = kind
+	}
+	if s.Result != nil {
+		s.Result.Limit = kind
+	}
 }
 
 // Retries make the run try a step again that ends with one of the statuses. The zero value never does.
@@ -205,6 +210,8 @@ type Graph struct {
 
 	// Park makes a run wait for a person when a step fails.
 	Park bool `json:"park,omitempty"`
+
+	Finally string `json:"finally,omitempty"` // the step that runs at each end; empty for none
 
 	Result string `json:"result,omitempty"` // the step whose text is that of the run; empty for the last one
 }

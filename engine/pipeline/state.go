@@ -34,6 +34,9 @@ type State struct {
 	Paused    bool   `json:"paused,omitempty"`
 	Waits     int    `json:"waits,omitempty"` // number of waits
 
+	Closing *Result `json:"closing,omitempty"` // the outcome of a run whose finally step runs; nil before
+	Closer  *lane   `json:"closer,omitempty"`  // the lane of the finally step; nil before
+
 	Result   *Result `json:"outcome,omitempty"` // nil until the run is over
 	Finished bool    `json:"told,omitempty"`    // whether Done was drained
 
@@ -150,11 +153,15 @@ func (s *State) drain(launch bool) []Command {
 	for i := range s.Left {
 		commands = append(commands, s.Left[i].stop()...)
 	}
+	if over || s.Closing != nil {
+		s.eachLane(func(b *lane) {
+			if b.Running != nil && (over || b != s.Closer) {
+				commands = append(commands, b.Running.stop()...)
+			}
+		})
+	}
 	if over {
 		s.Finished = true
-		for _, r := range s.runningSteps() {
-			commands = append(commands, r.stop()...)
-		}
 		return append(commands, Done{*s.Result})
 	}
 	for _, b := range s.lanes() {
@@ -260,7 +267,12 @@ func (r *launched) holdTeam(on bool) []Command {
 }
 
 // Current returns the running, pending or forked step of the first lane, or "".
-func (s *State) Current() string { return s.current() }
+func (s *State) Current() string {
+	if s.Closer != nil && !s.Done() {
+		return s.Closer.current()
+	}
+	return s.current()
+}
 
 // View is the answer to the state query.
 type View struct {
@@ -392,9 +404,9 @@ func (s *State) traceStep(b *lane, g TraceEntry) {
 func shortenText(s string) string { return text.HeadRunes(s, keptCharacters) }
 
 // Stands reports whether the run has ended with a result that reopening cannot replace.
-func (s *State) Stands() bool {
-	return s.Done() && s.Result.Status != Failed && s.Result.Status != Cancelled
-}
+func (s *State) Stands() bool { return s.Done() && s.Result.stands() }
+
+func (r *Result) stands() bool { return r.Status != Failed && r.Status != Cancelled }
 
 // refuseReopened returns the reason why a run cannot be reopened.
 func (s *State) refuseReopened() error {
@@ -421,6 +433,11 @@ func (s *State) reopenRun(e Reopened) {
 		return
 	}
 	s.Result, s.Finished, s.Paused, s.Left = nil, false, false, nil
+	if s.Closing != nil && s.Closing.stands() { // only its finally step failed
+		s.reviveLane(s.Closer, e)
+		return
+	}
+	s.Closing, s.Closer = nil, nil
 	s.reviveLane(&s.lane, e)
 	for _, b := range slices.Backward(s.lanes()) {
 		if b.Fork != nil && !s.Done() {
@@ -432,7 +449,7 @@ func (s *State) reopenRun(e Reopened) {
 // keepForReopen remembers a step that ends after its run, to resume it if the run is reopened. If the
 // step did not report its end, the token of its journal is read from the store later.
 func (s *State) keepForReopen(launch string, reported bool, token string, spent llm.Usage) {
-	if b := s.laneOf(launch); s.Done() && b != nil {
+	if b := s.laneOf(launch); b != nil && s.isOver(b) {
 		b.Rest, b.Late = s.launchAfter(b.Running.Launch, token, spent), !reported
 	}
 }

@@ -42,7 +42,7 @@ func (s *State) Step(event Event) {
 	case Reopened:
 		s.reopenRun(e)
 	case TimeUp:
-		if !s.Done() {
+		if !s.Done() && s.Closing == nil {
 			s.endAtLimit(TimeOver, fmt.Sprintf("the run's time of %d s is over: limits.seconds", s.Graph.Seconds))
 		}
 	}
@@ -69,7 +69,7 @@ func (s *State) countEnded(id string, number int, usage llm.Usage, seconds float
 	if s.countUsage(b, l.Step, 0, usage, seconds); left >= 0 {
 		s.countUsage(&s.lane, l.Step, 0, usage, seconds)
 	}
-	if s.Done() || left >= 0 {
+	if left >= 0 || s.isOver(b) {
 		s.traceStep(b, TraceEntry{Number: number, Step: l.Step, Status: Cancelled, Usage: usage})
 		return nil, l
 	}
@@ -165,7 +165,7 @@ func (s *State) countTransition(b *lane) bool {
 }
 
 func (s *State) enterStep(b *lane, n *Node) {
-	if most := s.Graph.MaxSteps; most > 0 && s.Steps >= most {
+	if most := s.Graph.MaxSteps; most > 0 && s.Steps >= most && s.Closing == nil {
 		s.endAtLimit(stepLimit, fmt.Sprintf("the run entered %d steps, as many as limits.steps allows", s.Steps))
 		return
 	}
@@ -238,7 +238,8 @@ func (s *State) followFailure(b *lane, l Launch, at Ref, o outcome, cause Failur
 	s.endLine(b, Failed, cause.Type+": "+cause.Message, &at)
 }
 
-// endRun ends the run. After an error or a cancellation, the stack still shows the waiting callers.
+// endRun ends the run, or all of it but its finally step. After an error or a cancellation, the stack still shows the
+// waiting callers.
 func (s *State) endRun(status Status, reason string, final *Ref) {
 	for _, b := range s.lanes() {
 		if b.Rest == nil && b != &s.lane {
@@ -246,16 +247,25 @@ func (s *State) endRun(status Status, reason string, final *Ref) {
 		}
 		b.Pending, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
 	}
-	s.Result = &Result{Status: status, Reason: shortenText(reason), Final: finalRef(s.History, final)}
+	outcome := Result{Status: status, Reason: shortenText(reason), Final: finalRef(s.History, final)}
 	if final != nil && reason == "" {
-		s.Result.EndedAs = s.Graph.findNode(final.Step).End
+		outcome.EndedAs = s.Graph.findNode(final.Step).End
 	}
 	if s.Graph.Result != "" {
-		s.Result.Final = newestText(s.History, s.Graph.Result)
+		outcome.Final = newestText(s.History, s.Graph.Result)
 	}
-	text := "ended: " + string(status)
-	if reason != "" {
-		text += ", " + shortenText(reason)
+	if s.Graph.Finally == "" || s.Closing != nil {
+		s.concludeRun(outcome)
+		return
+	}
+	s.beginClosing(outcome)
+}
+
+func (s *State) concludeRun(outcome Result) {
+	s.Result = &outcome
+	text := "ended: " + string(outcome.Status)
+	if outcome.Reason != "" {
+		text += ", " + outcome.Reason
 	}
 	s.addEntry(Entry{Kind: EntryEnded, Text: text})
 }

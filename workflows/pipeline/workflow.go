@@ -85,7 +85,7 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	return p, err
 }
 
-// driveCore executes the commands of the core and waits for events, in turn, until the run is over.
+// driveCore prepares the run and drives it to its end.
 func (p *run) driveCore() (acts.Result, error) {
 	p.showProgress()
 	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id}
@@ -106,20 +106,28 @@ func (p *run) driveCore() (acts.Result, error) {
 	p.begun = true
 	p.teller.Subject = workflows.Subject{ID: p.id, Question: p.in.Request, Page: "/pipelines/" + p.id, URL: p.prepared.URL, Receivers: p.prepared.Notify}
 	p.inbox.ReceiveAll() // a pause that has arrived prevents the first launch
+	if err := p.awaitOutcome(); err != nil {
+		return acts.Result{}, err
+	}
+	workflows.AwaitCancelled(p.ctx, p.selectSteps, p.reckonLost)
+	return p.concludeRun(p.ctx)
+}
+
+// awaitOutcome carries out the commands of the core and waits for events, in turn, until the run has its outcome.
+func (p *run) awaitOutcome() error {
 	for {
 		p.windClock()
 		full := workflow.GetInfo(p.ctx).GetContinueAsNewSuggested()
-		if full && len(p.steps) == 0 {
-			return acts.Result{}, p.continueAsNew()
+		if full && len(p.steps) == 0 && p.core.Closing == nil {
+			return p.continueAsNew()
 		}
-		if full { // branches launch nothing more until their steps have ended
+		if full && p.core.Closing == nil { // branches launch nothing more until their steps have ended
 			p.carryOut(p.core.DrainRunning())
 		} else {
 			p.carryOut(p.core.Drain())
 		}
 		if p.result != nil {
-			workflows.AwaitCancelled(p.ctx, p.selectSteps, p.reckonLost)
-			return p.concludeRun(p.ctx)
+			return nil
 		}
 		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
 		p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
@@ -129,7 +137,7 @@ func (p *run) driveCore() (acts.Result, error) {
 		}
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
-			return acts.Result{}, p.ctx.Err()
+			return p.ctx.Err()
 		}
 	}
 }
@@ -341,7 +349,15 @@ func (p *run) endCancelled() (acts.Result, error) {
 	}
 	late := p.result != nil
 	p.core.Step(pipeline.Cancel{})
-	p.carryOut(p.core.Drain())
+	if p.core.Closing != nil && !p.core.Done() { // its finally step is not cancelled
+		p.ctx = ctx
+		p.inbox.GoOn(ctx)
+		if err := p.awaitOutcome(); err != nil {
+			return acts.Result{}, err
+		}
+	} else {
+		p.carryOut(p.core.Drain())
+	}
 	workflows.AwaitCancelled(ctx, p.selectSteps, p.reckonLost)
 	if p.result == nil { // the run had ended before
 		p.result = p.core.Result
