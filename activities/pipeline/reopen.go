@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"go.temporal.io/sdk/activity"
 
 	"conclave/activities"
 	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
-	pipelineagent "conclave/engine/pipeline/agent"
-	"conclave/engine/step"
 )
 
 // Saved is the saved state of a run, from which a later run of its workflow continues.
@@ -191,76 +188,4 @@ func (a *Activities) restoreState(ctx context.Context, layout artifact.Layout, l
 	saved := *last.Saved
 	saved.Core = saved.Core.Complete(g, status.Trace[:min(saved.Traced, len(status.Trace))])
 	return saved, nil
-}
-
-// catchUp applies the ends of steps that the last record lacks, lane by lane, as their claims tell. It sets Run of the
-// event to the workflow run that launched the interrupted steps; this is a later run than that of the record if the
-// later one recorded nothing. Unclaimed gets the interrupted steps that claimed no number.
-func (a *Activities) catchUp(ctx context.Context, layout artifact.Layout, core *pipeline.State, e *pipeline.Reopened, earlier map[string]bool) error {
-	known, read, claimed := core.Launches, map[string][]pipeline.Claimed{}, map[string]bool{}
-	for again := true; again; {
-		again = false
-		for _, at := range core.OpenBranches() {
-			if _, done := read[at.Branch]; !done {
-				claims, err := a.claimsAfter(ctx, layout, at, earlier)
-				if err != nil {
-					return err
-				}
-				read[at.Branch] = claims
-			}
-			for i, c := range read[at.Branch] {
-				name, running := core.Reach(at.Branch, c.Launch, known)
-				if !running {
-					continue
-				}
-				claimed[c.Launch], e.Run = true, strings.TrimSuffix(c.Token, "-"+c.Launch)
-				if err := a.readEnd(ctx, layout, name, &c); err != nil {
-					return err
-				}
-				core.CatchUp(c, i == len(read[at.Branch])-1)
-				read[at.Branch] = read[at.Branch][i+1:] // others may follow once branches have ended
-				again = true
-				break
-			}
-		}
-	}
-	for _, launch := range core.RunningLaunches() {
-		if !claimed[launch] {
-			e.Unclaimed = append(e.Unclaimed, launch)
-		}
-	}
-	return nil
-}
-
-// claimsAfter returns the claimed numbers of a lane above its newest, in order. It omits claims by earlier runs of
-// the workflow.
-func (a *Activities) claimsAfter(ctx context.Context, layout artifact.Layout, at pipeline.OpenBranch, earlier map[string]bool) ([]pipeline.Claimed, error) {
-	claims := []pipeline.Claimed{}
-	number := at.Newest
-	for c, err := range pipelineagent.Claims(a.Store, layout.InBranch(at.Branch)).From(ctx, at.Newest+1) {
-		if err != nil {
-			return nil, err
-		}
-		number++
-		if dash := strings.LastIndex(c.Token, "-"); dash > 0 && !earlier[c.Token[:dash]] {
-			claims = append(claims, pipeline.Claimed{Branch: at.Branch, Launch: c.Token[dash+1:], Token: c.Token, Number: number})
-		}
-	}
-	return claims, nil
-}
-
-// readEnd reads the commit of a claimed step, or only its usage if it has no commit.
-func (a *Activities) readEnd(ctx context.Context, layout artifact.Layout, name string, c *pipeline.Claimed) error {
-	t, err := step.ReadTranscript(ctx, a.Store, layout, layout.InBranch(c.Branch).PipelineStep(c.Number, name, ""))
-	if errors.Is(err, artifact.ErrNotFound) { // the step has only reserved its number
-		return nil
-	}
-	if err != nil || t.Commit == nil {
-		c.Usage = t.Usage()
-		return err
-	}
-	ended, err := endedBy(*t.Commit)
-	ended.Number = c.Number
-	c.Ended = &ended
-	return err
 }

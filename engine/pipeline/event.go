@@ -445,7 +445,7 @@ func (s *State) Reach(branch, launch string, known int) (name string, running bo
 	if b.Running != nil && b.Running.Launch.ID == launch {
 		return b.Running.Launch.Step, true
 	}
-	if n := launchNumber(launch); n > known {
+	if n := LaunchNumber(launch); n > known {
 		if b.Running != nil {
 			s.Step(Suspended{Launch: b.Running.Launch.ID})
 		}
@@ -474,8 +474,8 @@ func (s *State) CatchUp(c Claimed, last bool) {
 	}
 }
 
-// launchNumber returns the number of a launch ID, or 0 for any other text.
-func launchNumber(launch string) int {
+// LaunchNumber returns the number of a launch ID, or 0 for any other text.
+func LaunchNumber(launch string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(launch, "l"))
 	return n
 }

@@ -500,18 +500,31 @@ func (s *State) BegunWaits() (begun []Wait) {
 	return begun
 }
 
-// OpenBranch is a lane that has not ended, by its path and its highest number of a step.
+// OpenBranch is a lane that has not ended, by its path, its highest number of a step and the launch that runs.
 type OpenBranch struct {
-	Branch string
-	Newest int
+	Branch  string
+	Newest  int
+	Running string // empty if none does
 }
 
 // OpenBranches returns the lanes that have not ended, the first lane before its branches.
 func (s *State) OpenBranches() (open []OpenBranch) {
 	for _, b := range s.lanes() {
-		open = append(open, OpenBranch{b.Path, b.Newest})
+		at := OpenBranch{Branch: b.Path, Newest: b.Newest}
+		if b.Running != nil {
+			at.Running = b.Running.Launch.ID
+		}
+		open = append(open, at)
 	}
 	return open
+}
+
+// LeftSteps returns the launches that a join has cut off and that have not ended.
+func (s *State) LeftSteps() (left []Launch) {
+	for _, r := range s.Left {
+		left = append(left, r.Launch)
+	}
+	return left
 }
 
 // RunningLaunches returns the IDs of the launches that run.

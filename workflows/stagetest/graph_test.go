@@ -115,11 +115,11 @@ func (f *facts) concludedPipeline(run *flow) {
 // checkBranches requires that each join has the ends of all branches, each of which ended once before it.
 func (f *facts) checkBranches(r pipelineacts.Result) {
 	want := map[string]int{"all": 2, "any": 1, "items": 3}[f.w.settings["branches"]]
-	ended := map[string]int{} // ends since the last join, by branch
+	ended := map[string]int{} // completions since the last join, by branch
 	for _, g := range r.Trace {
 		last := g.Step == "left" || g.Step == "look"
 		switch {
-		case g.Branch != "" && g.Status == "error", g.Branch != "" && last && g.Status == "completed":
+		case g.Branch != "" && last && g.Status == "completed":
 			ended[string(g.Branch)]++
 		case g.Step == "fork" && g.Number > 0 && g.Branch == "":
 			if len(ended) < want && f.w.settings["on_branch_failure"] != "continue" && f.w.settings["on_item_failure"] != "continue" {
