@@ -61,8 +61,8 @@ type launched struct {
 // TraceEntry is an ended step in the trace.
 type TraceEntry struct {
 	Number int       `json:"number"` // 0 for a caller that ended on its return
-	Step   string    `json:"step"`
 	Branch path      `json:"branch"` // path of its branch; null outside
+	Step   string    `json:"step"`
 	Status Status    `json:"status"`
 	Action action    `json:"action"` // empty without one
 	To     string    `json:"to,omitempty"`

@@ -195,7 +195,7 @@ func findStep(ctx context.Context, conn *cli.Connection, run record.Run, want st
 	return record.StepDir{}, cli.Exitf(cli.ExitUsage, "%s has no step %q; it has %s", run, asked, text.Truncate(strings.Join(all, ", "), maxListed))
 }
 
-func nameOf(d record.StepDir) string { return fmt.Sprintf("%s %03d", d.Agent, d.Number) }
+func nameOf(d record.StepDir) string { return fmt.Sprintf("%s %03d", d.Place(), d.Number) }
 
 // failureOf returns the failure of a step. In a session it is known of an agent's last step only.
 func failureOf(ctx context.Context, run record.Run, d record.StepDir) *artifact.Error {

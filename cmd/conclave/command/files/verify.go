@@ -146,7 +146,7 @@ func (v *verifier) verifyStep(ctx context.Context, dir string) {
 	if err != nil {
 		v.addProblem(dir+"action.json", "cannot be verified: %v", err)
 	}
-	for _, name := range []string{"answer.json", "vote.json", "stop.json"} {
+	for _, name := range []string{"answer.json", "output.json", "vote.json", "stop.json"} {
 		data, err := v.target.Get(ctx, dir+name)
 		absent := errors.Is(err, artifact.ErrNotFound)
 		at := slices.IndexFunc(derived, func(d step.Document) bool { return path.Base(d.Key) == name })
@@ -172,9 +172,9 @@ func (v *verifier) deriveDocuments(ctx context.Context, dir string, c artifact.C
 	store := struct{ artifact.Store }{v.run.Store} // with the paths of a bucket
 	parts := strings.Split(dir, "/")
 	switch {
-	case parts[0] == "steps":
-		_, name, _ := strings.Cut(parts[1], "-")
-		return pipelineagent.Step{Launch: pipeline.Launch{Step: name}, Agent: claim.Agent}.Documents(store, 0, c)
+	case parts[0] == "steps" || parts[0] == "branches":
+		d, _ := record.Pipelines.StepOf(dir)
+		return pipelineagent.Step{Launch: pipeline.Launch{Step: d.Agent}, Agent: claim.Agent}.Documents(store, 0, c)
 	case parts[0] == "agents" && len(parts) == 4: // agents/<agent>/<number>/, and no evaluation below it
 		m := session.Step{Layout: v.run.Layout, Launch: coordination.Launch{Agent: parts[1]}, Agents: claim.Agents}
 		return m.Documents(ctx, store, 0, c)

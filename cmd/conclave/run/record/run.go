@@ -189,7 +189,7 @@ func (r Run) Steps(ctx context.Context, agent string) ([]StepDir, error) {
 	var steps []StepDir
 	seen := map[string]bool{}
 	err := r.eachStepFile(ctx, prefixes, func(d StepDir, _ string) {
-		if !seen[d.Dir] && (agent == "" || d.Agent == agent) {
+		if !seen[d.Dir] && (agent == "" || d.Agent == agent || d.Place() == agent) {
 			seen[d.Dir] = true
 			steps = append(steps, d)
 		}
@@ -342,6 +342,9 @@ func (r Run) Outputs(ctx context.Context) ([]Output, error) {
 	}
 	return all, nil
 }
+
+// Place returns the name of a pipeline's step with the path of its branch, such as each/12/read.
+func (d StepDir) Place() string { return path.Join(d.branch(), d.Agent) }
 
 // branch returns the path of the branch of a pipeline's step; empty outside.
 func (d StepDir) branch() string {

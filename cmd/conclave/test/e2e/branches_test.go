@@ -1,0 +1,138 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	acts "conclave/activities/pipeline"
+	"conclave/engine/pipeline"
+)
+
+// inBranch joins the trace of a branch, or of the first line.
+func inBranch(r acts.Result, branch string) string {
+	var all []string
+	for _, g := range r.Trace {
+		if string(g.Branch) == branch {
+			all = append(all, g.Step+"/"+string(g.Status))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Both examples run offline to their ends.
+func TestPipelineExamplesThatBranch(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(c.home, "folder/papers"), 0o755))
+	for _, name := range []string{"one", "two words", "three"} {
+		c.file("folder/papers/"+name+".txt", name)
+	}
+	out := c.conclave("pipeline", "run", "--offline", "--automation", "--id", "papers", "--base", filepath.Join(c.home, "folder"), example(t, "papers.yaml"), "What do they say?")
+	confined(t, out)
+	require.Equal(t, 0, out.code)
+	r := endOf(t, out)
+	require.Equal(t, "list/completed each/completed report/completed", inBranch(r, ""))
+	for _, branch := range []string{"each/0", "each/1", "each/2"} {
+		require.Equal(t, "read/completed", inBranch(r, branch))
+	}
+	require.Equal(t, 0, c.conclave("pull", "--verify", "papers", filepath.Join(c.home, "pulled")).code)
+	require.FileExists(t, filepath.Join(c.home, "pulled/branches/each/1/steps/001-read/output.json"))
+	require.Contains(t, c.conclave("transcript", "papers", "each/1/read", "1").stdout, "papers/three.txt", "the second by name")
+
+	out = c.conclave("pipeline", "run", "--offline", "--automation", "--base", filepath.Join(c.home, "folder"), example(t, "review.yaml"), "What is wrong?")
+	require.Equal(t, 0, out.code)
+	r = endOf(t, out)
+	require.Equal(t, "review/completed verify/completed", inBranch(r, ""))
+	require.Equal(t, "security/completed", inBranch(r, "review/security"))
+}
+
+// A worker that dies while two branches run loses one call of each at most. Their files are merged, and no step that
+// had ended runs again.
+func TestPipelineKilledInBranches(t *testing.T) {
+	t.Parallel()
+	asked, hold := make(chan struct{}), make(chan struct{})
+	script := map[string][]reply{
+		"model-a": {write("a.txt", "one"), says("Lost.").during(func() { close(asked); <-hold }), says("A."), says("Joined.")},
+		"model-b": {write("b.txt", "two"), says("B.")},
+	}
+	model := newModelServer(t, script)
+	t.Cleanup(func() { close(hold) })
+	c := newCLI(t)
+	file := c.file("p.yaml", model.pipeline(`start: both
+steps:
+  - {name: both, kind: parallel, branches: {left: one, right: two}, next: end}
+  - {name: one, agent: agent_a}
+  - {name: two, agent: agent_b}
+  - {name: end, agent: agent_a, history: true}
+`))
+	run := c.start("pipeline", "run", "--automation", "--id", "killed", file, "A haiku")
+	<-asked
+	run.prints(t, "both/right ended")
+	require.NoError(t, run.Process.Signal(syscall.SIGKILL))
+	run.ends(t)
+	out := c.conclave("watch", "--automation", "killed")
+	require.Equal(t, 0, out.code)
+	r := endOf(t, out)
+	require.Equal(t, pipeline.Completed, r.Status)
+	require.Equal(t, "both/completed end/completed", inBranch(r, ""))
+	require.Equal(t, "one/completed", inBranch(r, "both/left"))
+	require.Equal(t, "two/completed", inBranch(r, "both/right"))
+	require.Equal(t, 4, model.calls("model-a"))
+	require.Equal(t, 2, model.calls("model-b"), "the branch that had ended is not run again")
+	require.Equal(t, "a.txt\nb.txt\n", c.conclave("diff", "--name-only", "killed").stdout)
+}
+
+// What branches change differently is a conflict. A step that follows it has both sides, and no diff has them.
+func TestPipelineConflict(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	graph := `start: both
+agents: [{id: a, backend: {model: m}, tools: {shell: true}}]
+steps:
+  - {name: both, kind: parallel, branches: {left: one, right: two}, on_conflict: CONFLICT}
+  - {name: one, kind: tools, calls: [{tool: write_file, args: {path: x.txt, content: "1\n"}}]}
+  - {name: two, kind: tools, calls: [{tool: write_file, args: {path: x.txt, content: "2\n"}}]}
+  - {name: merge, kind: tools, calls: [{tool: run_command, args: {command: cat .conclave/branches/left/x.txt .conclave/branches/right/x.txt > x.txt; cat x.txt}}]}
+`
+	out := c.conclave("pipeline", "run", "--offline", "--automation", c.file("a.yaml", strings.Replace(graph, "CONFLICT", "merge", 1)), "Both")
+	confined(t, out)
+	require.Equal(t, 0, out.code)
+	r := endOf(t, out)
+	require.Equal(t, "both/completed merge/completed", inBranch(r, ""))
+	require.Contains(t, r.Final, "1\n2\n")
+	require.Equal(t, "x.txt\n", c.conclave("diff", "--name-only", r.ID).stdout)
+
+	out = c.conclave("pipeline", "run", "--offline", "--automation", c.file("b.yaml", strings.Replace(graph, "CONFLICT", "fail", 1)), "Both")
+	require.Equal(t, 2, out.code)
+	require.Contains(t, out.stderr, "branches changed the same files differently: x.txt")
+}
+
+// Cancelling a run ends its branches, and its finally step runs. It goes on with the branches that were cut off.
+func TestPipelineCancelledInBranches(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	file := c.file("p.yaml", `start: each
+finally: tidy
+agents: [{id: a, backend: {model: m}, tools: {shell: true}}]
+steps:
+  - {name: each, kind: for_each, items: [1, 30, 30], step: work, at_once: 2}
+  - {name: work, kind: tools, calls: [{tool: run_command, args: {command: "test -e again || sleep {{ .item }}; echo {{ .index }}"}}]}
+  - {name: tidy, kind: tools, calls: [{tool: run_command, args: {command: echo tidied}}]}
+`)
+	run := c.start("pipeline", "run", "--offline", "--automation", "--id", "cut", file, "Work")
+	run.prints(t, "each/2: work begins")
+	require.Equal(t, 0, c.conclave("cancel", "cut").code)
+	require.Equal(t, 2, run.ends(t))
+	r := endOf(t, c.conclave("result", "--automation", "cut"))
+	require.Equal(t, pipeline.Cancelled, r.Status)
+	require.Equal(t, "work/completed", inBranch(r, "each/0"))
+	require.Equal(t, "work/cancelled", inBranch(r, "each/1"))
+	require.Equal(t, "tidy/completed", inBranch(r, ""))
+}
