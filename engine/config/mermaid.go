@@ -156,9 +156,30 @@ type path struct {
 	taken  []edge         // edges that were taken, without labels
 }
 
-// walkTrace keeps the stack of callers, because a return takes no arrow.
+// walkTrace walks each line of the run by itself: the first one and every branch.
 func (p Pipeline) walkTrace(trace []pipeline.TraceEntry, at string) path {
 	way := path{visits: map[string]int{}}
+	lines, branches := map[string][]pipeline.TraceEntry{}, []string{""}
+	for _, g := range trace {
+		branch := string(g.Branch)
+		if _, known := lines[branch]; !known && branch != "" {
+			branches = append(branches, branch)
+		}
+		lines[branch] = append(lines[branch], g)
+	}
+	for _, branch := range branches {
+		if branch == "" {
+			p.walkLine(&way, lines[branch], at, "", ruleArrow)
+			continue
+		}
+		parts := strings.Split(branch, "/") // the last two are the fork and the branch or item
+		p.walkLine(&way, lines[branch], "", parts[max(0, len(parts)-2)], branchArrow)
+	}
+	return way
+}
+
+// walkLine keeps the stack of callers, because a return takes no arrow. An arrow leads from a step to the first one.
+func (p Pipeline) walkLine(way *path, trace []pipeline.TraceEntry, at, from, arrow string) {
 	var stack []string
 	enter := func(from, to, arrow string) {
 		way.visits[to]++
@@ -166,7 +187,7 @@ func (p Pipeline) walkTrace(trace []pipeline.TraceEntry, at string) path {
 	}
 	for i, g := range trace {
 		if i == 0 {
-			enter("", g.Step, ruleArrow)
+			enter(from, g.Step, arrow)
 		}
 		next := at
 		if i+1 < len(trace) {
@@ -179,18 +200,17 @@ func (p Pipeline) walkTrace(trace []pipeline.TraceEntry, at string) path {
 			enter(g.Step, g.To, agentArrow)
 		case next == "":
 		case g.Action == pipeline.Jump:
-			p.followArrow(&way, edge{from: g.Step, to: g.To, arrow: agentArrow})
+			p.followArrow(way, edge{from: g.Step, to: g.To, arrow: agentArrow})
 		case g.Status == pipeline.Failed && next == g.Step: // the step was tried again
 		case top >= 0 && stack[top] == next && g.Status != pipeline.Failed:
 			stack = stack[:top]
 		default:
-			p.takeRuleArrow(&way, g, next)
+			p.takeRuleArrow(way, g, next)
 		}
 	}
 	if len(trace) == 0 && at != "" {
-		enter("", at, ruleArrow)
+		enter(from, at, arrow)
 	}
-	return way
 }
 
 // takeRuleArrow takes the arrow of the first static rule that leads from an ended step to the entered one.

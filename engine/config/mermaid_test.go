@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,4 +86,32 @@ steps:
 	end := pipeline.TraceEntry{Step: "lint", Status: pipeline.Completed}
 	require.Contains(t, p.MermaidRun([]pipeline.TraceEntry{end}, "mend", nil), "linkStyle 0,1,2 stroke-width")
 	require.Contains(t, p.MermaidRun([]pipeline.TraceEntry{end}, "done", nil), "linkStyle 0,3 stroke-width")
+}
+
+// Each branch takes the arrow from its fork, and its line the arrow on from the fork once.
+func TestMermaidRun_branches(t *testing.T) {
+	t.Parallel()
+	p, _, err := ParsePipeline("p.yaml", []byte(`start: plan
+agents: [{id: a, backend: {model: m}}]
+steps:
+  - {name: plan, next: review}
+  - {name: review, kind: parallel, branches: {one: lint, two: audit}, next: report}
+  - {name: lint, next: fix}
+  - {name: fix}
+  - {name: audit}
+  - {name: report}
+`), Local)
+	require.NoError(t, err)
+	entry := func(branch, step string) (g pipeline.TraceEntry) {
+		require.NoError(t, json.Unmarshal(fmt.Appendf(nil, `{"number":1,"step":%q,"branch":%q,"status":"completed"}`, step, branch), &g))
+		return g
+	}
+	way := p.walkTrace([]pipeline.TraceEntry{
+		entry("", "plan"), entry("review/two", "audit"), entry("review/one", "lint"), entry("review/one", "fix"), entry("", "review"),
+	}, "report")
+	var taken []string
+	for _, e := range way.taken {
+		taken = append(taken, e.from+e.arrow+e.to)
+	}
+	require.Equal(t, []string{"-->plan", "plan-->review", "review-->report", "review--oaudit", "review--olint", "lint-->fix"}, taken)
 }

@@ -78,8 +78,8 @@
 //  25. A parallel step opens a branch for each of its entrances, a for_each one for each
 //     item of a list, at most AtOnce at a time. A branch is a line of its own: it has its
 //     own stack, visits and transitions, begins with the files of the fork, and ends
-//     where its line ends. The line of the fork waits. A list that is none, is too long
-//     or has not been left fails the step.
+//     where its line ends. The line of the fork waits. Items that are no list, are too many
+//     or have not been left fail the step.
 //  26. A fork is settled by the set of its ended branches alone. All join when the last
 //     has ended, any when one has completed; a failed branch fails the step at once if
 //     the graph says so, and any fails when all have. A branch that is parked has not
@@ -93,7 +93,7 @@
 //     a message and a retry concern all or those of one branch. Steps are numbered
 //     in each lane anew.
 //  30. A finally step runs at each end but terminate, once the outcome of the run is known
-//     and while what still runs is cut off. Neither the limits of the run nor its
+//     and while the other steps are cut off. Neither the limits of the run nor its
 //     cancellation end it. Its failure makes a run with a result fail; reopening that
 //     run repeats it alone.
 package pipeline

@@ -373,12 +373,12 @@ func (s *State) refuseSaid(e Said) error {
 
 // Unread records that a person's request could not be read, and why.
 func (s *State) Unread(request, why string) {
-	s.addNote(&s.lane, "", request+" ignored: "+shortenText(why))
+	s.lane.addNote(s, "", request+" ignored: "+shortenText(why))
 }
 
 func (s *State) applyRequest(event Event) {
 	if err := s.Refuse(event); err != nil {
-		s.addNote(&s.lane, "", "ignored: "+err.Error())
+		s.lane.addNote(s, "", "ignored: "+err.Error())
 		return
 	}
 	switch e := event.(type) {
@@ -387,12 +387,12 @@ func (s *State) applyRequest(event Event) {
 		s.addEntry(Entry{Kind: EntryPaused, Text: "paused"})
 	case Resume:
 		s.Paused = false
-		s.addNote(&s.lane, "", "resumed")
+		s.lane.addNote(s, "", "resumed")
 	case Retry:
 		for _, b := range s.parkedIn(e.Branch) {
 			if b.Parked = nil; b.End == nil && !s.Done() {
-				s.addNote(b, b.current(), "the failed step is retried")
-				s.tryAgain(b)
+				b.addNote(s, b.current(), "the failed step is retried")
+				b.tryAgain(s)
 			}
 		}
 	case Said:
@@ -453,7 +453,7 @@ func (s *State) Reach(branch, launch string, known int) (name string, running bo
 			s.Paused, b.Parked, b.Wait, b.Waiting = false, nil, nil, false
 			newest := s.Launches
 			s.Launches = n - 1
-			l := s.launchPending(b)
+			l := b.launchPending(s)
 			s.Launches = max(newest, n)
 			return l.Step, true
 		}

@@ -58,7 +58,7 @@ type Item struct {
 	From  *Ref   `json:"from,omitempty"` // the visit whose output has the list; nil for a list of the definition
 }
 
-// Join is what the branches of a fork ended with, for the step that joins them.
+// Join has the ends of the branches of a fork, for the step that joins them.
 type Join struct {
 	Branches []Joined `json:"branches"`
 }
@@ -147,7 +147,7 @@ func (s *State) ancestors(of *lane) []*lane {
 }
 
 // historyOf returns the texts that a lane sees: those up to its fork and its own (rule 27).
-func (s *State) historyOf(b *lane) []Ref {
+func (b *lane) historyOf(s *State) []Ref {
 	line := s.ancestors(b)
 	if len(line) == 1 {
 		return b.History
@@ -160,16 +160,16 @@ func (s *State) historyOf(b *lane) []Ref {
 }
 
 // openFork opens the branches of a step (rule 25). b waits for them.
-func (s *State) openFork(b *lane, l Launch) {
+func (b *lane) openFork(s *State, l Launch) {
 	n := s.Graph.findNode(l.Step)
 	b.Fork = &fork{Step: n.Name, Lanes: []*lane{}}
-	s.addNote(b, n.Name, n.Name+" begins")
+	b.addNote(s, n.Name, n.Name+" begins")
 	if n.Kind == ForEach {
-		items, from, why := s.itemsOf(b, n)
+		items, from, why := b.itemsOf(s, n)
 		if why != nil {
 			b.Fork = nil
-			s.traceStep(b, TraceEntry{Step: n.Name, Status: Failed, Error: why})
-			s.followFailure(b, l, Ref{Step: n.Name, Branch: b.Path}, outcome{status: Failed, failed: true}, *why)
+			b.traceStep(s, TraceEntry{Step: n.Name, Status: Failed, Error: why})
+			b.followFailure(s, l, Ref{Step: n.Name, Branch: b.Path}, outcome{status: Failed, failed: true}, *why)
 			return
 		}
 		b.Fork.Items, b.Fork.From = items, from
@@ -179,17 +179,17 @@ func (s *State) openFork(b *lane, l Launch) {
 		if b.Fork != f || s.Done() { // an earlier one has ended the fork
 			return
 		}
-		s.openLane(b, branch.Name, branch.Step, nil)
+		b.openLane(s, branch.Name, branch.Step, nil)
 	}
-	s.settleFork(b)
+	b.settleFork(s)
 }
 
-// itemsOf returns the number of the items of a for_each and the visit that left them, or why there are none.
-func (s *State) itemsOf(b *lane, n *Node) (items int, from *Ref, why *Failure) {
+// itemsOf returns the number of the items of a for_each and the visit that left them, or why it has none.
+func (b *lane) itemsOf(s *State, n *Node) (items int, from *Ref, why *Failure) {
 	if n.Items.From == "" {
 		return n.Items.Count, nil, nil
 	}
-	for _, ref := range slices.Backward(s.historyOf(b)) {
+	for _, ref := range slices.Backward(b.historyOf(s)) {
 		if ref.Step != n.Items.From {
 			continue
 		}
@@ -206,7 +206,7 @@ func (s *State) itemsOf(b *lane, n *Node) (items int, from *Ref, why *Failure) {
 }
 
 // openLane begins a branch with the files of its fork, at its first step.
-func (s *State) openLane(b *lane, name, step string, item *Item) {
+func (b *lane) openLane(s *State, name, step string, item *Item) {
 	path := b.Fork.Step + "/" + name
 	if b.Path != "" {
 		path = b.Path + "/" + path
@@ -216,31 +216,31 @@ func (s *State) openLane(b *lane, name, step string, item *Item) {
 		child.Item = b.Item // a branch within an item
 	}
 	b.Fork.Lanes = append(b.Fork.Lanes, child)
-	s.enterStep(child, s.Graph.findNode(step))
+	child.enterStep(s, s.Graph.findNode(step))
 }
 
 // settleFork opens further items and decides whether the fork of a lane has ended: it joins, fails or waits,
 // by the set of its ended branches alone (rule 26).
-func (s *State) settleFork(b *lane) {
+func (b *lane) settleFork(s *State) {
 	f := b.Fork
 	n := s.Graph.findNode(f.Step)
 	for n.Kind == ForEach && b.Fork == f && !s.Done() && len(f.Lanes) < f.Items && f.countOpen() < n.AtOnce && f.decide(n) == waits {
 		index := len(f.Lanes)
-		s.openLane(b, strconv.Itoa(index), n.Each, &Item{Step: n.Name, Index: index, From: f.From})
+		b.openLane(s, strconv.Itoa(index), n.Each, &Item{Step: n.Name, Index: index, From: f.From})
 	}
 	if b.Fork != f || s.Done() || b.End != nil {
 		return
 	}
 	switch f.decide(n) {
 	case joins:
-		s.joinFork(b)
+		b.joinFork(s)
 	case fails:
-		s.failFork(b)
+		b.failFork(s)
 	case waits:
 	}
 }
 
-// verdict is what the ended branches of a fork decide.
+// verdict is the decision of the ended branches of a fork.
 type verdict int
 
 const (
@@ -286,8 +286,8 @@ func (f *fork) countOpen() (open int) {
 	return open
 }
 
-// joinFork ends a fork and makes the step pending that joins its branches. What still runs is cut off.
-func (s *State) joinFork(b *lane) {
+// joinFork ends a fork and makes the step pending that joins its branches. The other branches are cut off.
+func (b *lane) joinFork(s *State) {
 	f := b.Fork
 	join := &Join{Branches: []Joined{}}
 	for i, child := range f.Lanes {
@@ -300,17 +300,17 @@ func (s *State) joinFork(b *lane) {
 		}
 		join.Branches = append(join.Branches, j)
 	}
-	s.closeFork(b)
-	l := s.newLaunch(b, s.Graph.findNode(f.Step))
+	b.closeFork(s)
+	l := b.newLaunch(s, s.Graph.findNode(f.Step))
 	l.Join = join
-	s.makePending(b, l)
+	b.makePending(s, l)
 }
 
-// closeFork takes the texts and the spending of the branches into their lane and cuts off what still runs.
-func (s *State) closeFork(b *lane) {
+// closeFork takes the texts and the spending of the branches into their lane and cuts off the steps that run.
+func (b *lane) closeFork(s *State) {
 	for _, child := range b.Fork.Lanes {
 		if child.Fork != nil {
-			s.closeFork(child)
+			child.closeFork(s)
 		}
 		if child.Running != nil {
 			s.Left = append(s.Left, *child.Running)
@@ -318,8 +318,10 @@ func (s *State) closeFork(b *lane) {
 		if child.End != nil && child.End.Status != Cancelled {
 			b.History = append(b.History, child.History...)
 		}
-		for step, t := range child.Spent {
-			s.countUsage(b, step, 0, t.Usage, t.Seconds)
+		for _, n := range s.Graph.Steps {
+			if t, spent := child.Spent[n.Name]; spent {
+				b.countUsage(s, n.Name, 0, t.Usage, t.Seconds)
+			}
 		}
 	}
 	b.Fork = nil
@@ -327,7 +329,7 @@ func (s *State) closeFork(b *lane) {
 
 // failFork ends a fork that cannot join any more. The fork is kept if that ends its lane, so that a run that is
 // reopened goes on with the branches that were cut off.
-func (s *State) failFork(b *lane) {
+func (b *lane) failFork(s *State) {
 	f := b.Fork
 	n, cause := s.Graph.findNode(f.Step), Failure{Type: BranchFailed}
 	for i, child := range f.Lanes {
@@ -337,13 +339,13 @@ func (s *State) failFork(b *lane) {
 		}
 	}
 	at, o := Ref{Step: f.Step, Branch: b.Path}, outcome{status: Failed, failed: true}
-	s.traceStep(b, TraceEntry{Step: f.Step, Status: Failed, Error: &cause})
+	b.traceStep(s, TraceEntry{Step: f.Step, Status: Failed, Error: &cause})
 	if s.Graph.Park || n.nextDestination(o) != "" {
-		s.closeFork(b)
-		s.followFailure(b, s.newLaunch(b, n), at, o, cause)
+		b.closeFork(s)
+		b.followFailure(s, b.newLaunch(s, n), at, o, cause)
 		return
 	}
-	s.endLine(b, Failed, cause.Type+": "+cause.Message, &at)
+	b.endLine(s, Failed, cause.Type+": "+cause.Message, &at)
 }
 
 func (n *Node) branchName(i int) string {
@@ -361,7 +363,7 @@ func (n *Node) describeBranch(i int) string {
 }
 
 // endLine ends a lane: the run with its first lane, else the branch, about which its fork decides.
-func (s *State) endLine(b *lane, status Status, reason string, final *Ref) {
+func (b *lane) endLine(s *State, status Status, reason string, final *Ref) {
 	switch b {
 	case &s.lane:
 		s.endRun(status, reason, final)
@@ -379,8 +381,8 @@ func (s *State) endLine(b *lane, status Status, reason string, final *Ref) {
 	if reason != "" {
 		text += ", " + shortenText(reason)
 	}
-	s.addNote(b, "", text)
-	s.settleFork(s.ancestors(b)[1])
+	b.addNote(s, "", text)
+	s.ancestors(b)[1].settleFork(s)
 }
 
 // beginClosing makes the finally step pending, once the run has its outcome (rule 30).
@@ -388,8 +390,8 @@ func (s *State) beginClosing(outcome Result) {
 	n := s.Graph.findNode(s.Graph.Finally)
 	s.Closing = &outcome
 	s.Closer = &lane{Stack: []frame{}, History: slices.Clone(s.History), Workspace: s.Workspace, Newest: s.Newest}
-	s.countUsage(s.Closer, n.Name, 1, llm.Usage{}, 0)
-	s.makePending(s.Closer, s.newLaunch(s.Closer, n))
+	s.Closer.countUsage(s, n.Name, 1, llm.Usage{}, 0)
+	s.Closer.makePending(s, s.Closer.newLaunch(s, n))
 }
 
 // closeRun ends the run when its finally step has ended. A failure makes a run with a result fail.
@@ -406,15 +408,15 @@ func (s *State) closeRun(status Status, reason string) {
 }
 
 // endLineAtLimit ends a lane that has reached a limit of its own.
-func (s *State) endLineAtLimit(b *lane, kind, reason string) {
+func (b *lane) endLineAtLimit(s *State, kind, reason string) {
 	if b == &s.lane {
 		s.endAtLimit(kind, reason)
 		return
 	}
-	s.endLine(b, Failed, kind+": "+reason, nil)
+	b.endLine(s, Failed, kind+": "+reason, nil)
 }
 
-// stepsOf returns the lanes' steps that run, and those that a join has cut off.
+// runningSteps returns the lanes' steps that run, and those that a join has cut off.
 func (s *State) runningSteps() (all []*launched) {
 	s.eachLane(func(b *lane) {
 		if b.Running != nil {
@@ -437,7 +439,7 @@ func (s *State) spentOn(step string) (usage llm.Usage, seconds float64) {
 }
 
 // reviveLane makes the steps of a lane that failed or were cut off pending (rule 15). It reports whether any is.
-func (s *State) reviveLane(b *lane, e Reopened) (any bool) {
+func (b *lane) reviveLane(s *State, e Reopened) (any bool) {
 	cutOff := b.Running
 	b.Running, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
 	if b.End != nil && b.End.Status != Failed && b.End.Status != Cancelled {
@@ -446,7 +448,7 @@ func (s *State) reviveLane(b *lane, e Reopened) (any bool) {
 	b.End = nil
 	if b.Fork != nil {
 		for _, child := range b.Fork.Lanes {
-			any = s.reviveLane(child, e) || any
+			any = child.reviveLane(s, e) || any
 		}
 	}
 	switch {
@@ -464,8 +466,8 @@ func (s *State) reviveLane(b *lane, e Reopened) (any bool) {
 		return any
 	}
 	b.Pending.AwaySince = time.Time{} // a person says that it is mended
-	s.addNote(b, b.current(), "the run goes on with "+b.current())
-	s.tryAgain(b)
+	b.addNote(s, b.current(), "the run goes on with "+b.current())
+	b.tryAgain(s)
 	return true
 }
 

@@ -30,7 +30,7 @@ type tally struct {
 	Seconds float64   `json:"seconds,omitempty"`
 }
 
-func (s *State) countUsage(b *lane, step string, visits int, usage llm.Usage, seconds float64) {
+func (b *lane) countUsage(s *State, step string, visits int, usage llm.Usage, seconds float64) {
 	if b.Spent == nil {
 		b.Spent = map[string]tally{}
 	}
@@ -42,7 +42,7 @@ func (s *State) countUsage(b *lane, step string, visits int, usage llm.Usage, se
 }
 
 // tryAgain makes the pending step of a lane pending again, with the limits of the step anew (rule 19).
-func (s *State) tryAgain(b *lane) {
+func (b *lane) tryAgain(s *State) {
 	l := b.Pending
 	if l == nil {
 		return
@@ -53,12 +53,12 @@ func (s *State) tryAgain(b *lane) {
 		}
 	})
 	b.Pending = nil
-	s.makePending(b, *l)
+	b.makePending(s, *l)
 }
 
 // stepToEnter returns the step to enter for a destination: the destination itself or, once its
 // visits are used up, its replacement (rule 18). It returns nil if the run ends instead.
-func (s *State) stepToEnter(b *lane, to string) *Node {
+func (b *lane) stepToEnter(s *State, to string) *Node {
 	for range s.Graph.Steps {
 		n := s.Graph.findNode(to)
 		if n == nil || !b.hasUsedVisits(n) {
@@ -68,7 +68,7 @@ func (s *State) stepToEnter(b *lane, to string) *Node {
 		if n.Instead != "" {
 			text += "; " + n.Instead + " takes its place"
 		}
-		s.addNote(b, n.Name, text)
+		b.addNote(s, n.Name, text)
 		to = n.Instead
 	}
 	return nil
@@ -79,7 +79,7 @@ func (b *lane) hasUsedVisits(n *Node) bool {
 }
 
 // closedDestinations lists the destinations that a step cannot call because they have used up their visits.
-func (s *State) closedDestinations(b *lane, n *Node) []string {
+func (b *lane) closedDestinations(s *State, n *Node) []string {
 	var closed []string
 	for _, to := range n.Destinations {
 		if d := s.Graph.findNode(to); d != nil && b.hasUsedVisits(d) {
@@ -91,7 +91,7 @@ func (s *State) closedDestinations(b *lane, n *Node) []string {
 
 // makePending makes a launch pending with its allowances. If a limit of the step or of the run has
 // been reached, it ends the step or the run instead (rule 19).
-func (s *State) makePending(b *lane, l Launch) {
+func (b *lane) makePending(s *State, l Launch) {
 	if s.endIfOverspent() {
 		return
 	}
@@ -99,14 +99,14 @@ func (s *State) makePending(b *lane, l Launch) {
 	cause := s.setAllowances(&l)
 	switch {
 	case cause != nil:
-		s.traceStep(b, TraceEntry{Step: l.Step, Status: Failed, Error: cause})
-		s.followFailure(b, l, at, outcome{status: Failed, failed: true}, *cause)
+		b.traceStep(s, TraceEntry{Step: l.Step, Status: Failed, Error: cause})
+		b.followFailure(s, l, at, outcome{status: Failed, failed: true}, *cause)
 	case l.Used >= l.Most:
-		s.traceStep(b, TraceEntry{Step: l.Step, Status: MaxIterations})
+		b.traceStep(s, TraceEntry{Step: l.Step, Status: MaxIterations})
 		b.rememberStep(at, false, l.statusNote(MaxIterations, nil))
-		s.chooseSuccessor(b, at, outcome{status: MaxIterations})
+		b.chooseSuccessor(s, at, outcome{status: MaxIterations})
 	case l.Kind.isFork() && l.Join == nil:
-		s.openFork(b, l)
+		b.openFork(s, l)
 	default:
 		b.Pending = &l
 	}
@@ -170,7 +170,7 @@ type Retries struct {
 const longestWait = 3600
 
 // retryStep tries a step again with the launch l, if its retry says so (rule 24). Team is the status of its team.
-func (s *State) retryStep(b *lane, l Launch, status Status, team string) bool {
+func (b *lane) retryStep(s *State, l Launch, status Status, team string) bool {
 	n, t := s.Graph.findNode(l.Step), b.Spent[l.Step]
 	if t.Retries+1 >= n.Retry.Attempts || !slices.Contains(n.Retry.On, status) && !slices.Contains(n.Retry.On, Status(team)) {
 		return false
@@ -186,8 +186,8 @@ func (s *State) retryStep(b *lane, l Launch, status Status, team string) bool {
 		b.Wait = &Wait{ID: s.Waits, Step: b.place(l.Step), Seconds: min(longestWait, n.Retry.Seconds*float64(int(1)<<min(t.Retries-1, 20)))}
 		text += fmt.Sprintf(", in %.0f s", b.Wait.Seconds)
 	}
-	s.addNote(b, l.Step, text)
-	s.makePending(b, l)
+	b.addNote(s, l.Step, text)
+	b.makePending(s, l)
 	return true
 }
 

@@ -111,7 +111,7 @@ func (g TraceEntry) End() string {
 // New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
 	s := &State{Protocol: Protocol, Graph: g, lane: lane{Stack: []frame{}, History: []Ref{}}, Trace: []TraceEntry{}, Recent: []Entry{}}
-	s.enterStep(&s.lane, s.Graph.findNode(g.Start))
+	s.lane.enterStep(s, s.Graph.findNode(g.Start))
 	return s
 }
 
@@ -166,14 +166,14 @@ func (s *State) drain(launch bool) []Command {
 	}
 	for _, b := range s.lanes() {
 		if launch || b.Running != nil {
-			commands = append(commands, s.drainLane(b)...)
+			commands = append(commands, b.drainLane(s)...)
 		}
 	}
 	return append(commands, s.ringSteps()...)
 }
 
 // drainLane returns the command that is due in a lane.
-func (s *State) drainLane(b *lane) []Command {
+func (b *lane) drainLane(s *State) []Command {
 	r := b.Running
 	switch {
 	case s.Paused && r != nil && r.Launch.Kind == Session:
@@ -189,7 +189,7 @@ func (s *State) drainLane(b *lane) []Command {
 		b.Waiting = true
 		return []Command{*b.Wait}
 	default:
-		return []Command{s.launchPending(b)}
+		return []Command{b.launchPending(s)}
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (s *State) TakeMessages() (taken []Keep) {
 }
 
 // launchPending starts the pending step of a lane, which reads all messages when it starts.
-func (s *State) launchPending(b *lane) Launch {
+func (b *lane) launchPending(s *State) Launch {
 	s.Launches++
 	l := *b.Pending
 	l.ID = "l" + strconv.Itoa(s.Launches)
@@ -234,13 +234,13 @@ func (s *State) launchPending(b *lane) Launch {
 	b.Pending, b.Running = nil, &launched{Launch: l}
 	switch {
 	case l.ResumeFrom != "":
-		s.addNote(b, l.Step, l.Step+" continues")
+		b.addNote(s, l.Step, l.Step+" continues")
 	case l.Return != nil:
-		s.addNote(b, l.Step, l.Step+" continues after "+l.Return.Called.Step)
+		b.addNote(s, l.Step, l.Step+" continues after "+l.Return.Called.Step)
 	case l.Join != nil:
-		s.addNote(b, l.Step, l.Step+" joins its branches")
+		b.addNote(s, l.Step, l.Step+" joins its branches")
 	default:
-		s.addNote(b, l.Step, l.Step+" begins")
+		b.addNote(s, l.Step, l.Step+" begins")
 	}
 	return l
 }
@@ -365,7 +365,7 @@ func (s *State) Stamp(now time.Time) {
 	}
 }
 
-func (s *State) addNote(b *lane, step, text string) {
+func (b *lane) addNote(s *State, step, text string) {
 	s.addEntry(Entry{Step: step, Branch: b.Path, Text: text})
 }
 
@@ -381,7 +381,7 @@ func (s *State) addEntry(e Entry) {
 	s.Recent = append(s.Recent, e)
 }
 
-func (s *State) traceStep(b *lane, g TraceEntry) {
+func (b *lane) traceStep(s *State, g TraceEntry) {
 	g.Branch = path(b.Path)
 	s.Trace = append(s.Trace, g)
 	if old := len(s.Trace) - 1 - keptEntries; old >= 0 {
@@ -429,19 +429,19 @@ func (s *State) refuseReopened() error {
 // reopenRun makes the steps that failed or were cut off pending (rule 15).
 func (s *State) reopenRun(e Reopened) {
 	if err := s.refuseReopened(); err != nil {
-		s.addNote(&s.lane, "", "ignored: "+err.Error())
+		s.lane.addNote(s, "", "ignored: "+err.Error())
 		return
 	}
 	s.Result, s.Finished, s.Paused, s.Left = nil, false, false, nil
 	if s.Closing != nil && s.Closing.stands() { // only its finally step failed
-		s.reviveLane(s.Closer, e)
+		s.Closer.reviveLane(s, e)
 		return
 	}
 	s.Closing, s.Closer = nil, nil
-	s.reviveLane(&s.lane, e)
+	s.lane.reviveLane(s, e)
 	for _, b := range slices.Backward(s.lanes()) {
 		if b.Fork != nil && !s.Done() {
-			s.settleFork(b)
+			b.settleFork(s)
 		}
 	}
 }

@@ -16,20 +16,20 @@ func (s *State) Step(event Event) {
 	case Ended:
 		s.keepForReopen(e.Launch, false, "", e.Usage)
 		if b, l := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); b != nil {
-			s.chooseNext(b, l, e)
+			b.chooseNext(s, l, e)
 		}
 	case Broke:
 		s.keepForReopen(e.Launch, true, e.Token, e.Usage)
 		if b, l := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); b != nil {
-			s.failStep(b, l, e)
+			b.failStep(s, l, e)
 		}
 	case Suspended:
 		s.keepForReopen(e.Launch, true, e.Token, e.Usage)
 		if b, l := s.countEnded(e.Launch, e.Number, e.Usage, e.Seconds); b != nil {
-			s.addNote(b, l.Step, l.Step+" was suspended")
+			b.addNote(s, l.Step, l.Step+" was suspended")
 			next := s.launchAfter(l, e.Token, e.Usage)
 			next.AwaySince = e.AwaySince
-			s.makePending(b, *next)
+			b.makePending(s, *next)
 		}
 	case Pause, Resume, Retry, Said, Cancel:
 		s.applyRequest(e)
@@ -62,15 +62,15 @@ func (s *State) countEnded(id string, number int, usage llm.Usage, seconds float
 		b = &lane{Path: l.Branch} // which is gone
 		s.Left = slices.Delete(s.Left, left, left+1)
 	default:
-		s.addNote(&s.lane, "", "an event of launch "+id+", which does not run, changed nothing")
+		s.lane.addNote(s, "", "an event of launch "+id+", which does not run, changed nothing")
 		return nil, l
 	}
 	s.Usage = s.Usage.Add(usage)
-	if s.countUsage(b, l.Step, 0, usage, seconds); left >= 0 {
-		s.countUsage(&s.lane, l.Step, 0, usage, seconds)
+	if b.countUsage(s, l.Step, 0, usage, seconds); left >= 0 {
+		s.lane.countUsage(s, l.Step, 0, usage, seconds)
 	}
 	if left >= 0 || s.isOver(b) {
-		s.traceStep(b, TraceEntry{Number: number, Step: l.Step, Status: Cancelled, Usage: usage})
+		b.traceStep(s, TraceEntry{Number: number, Step: l.Step, Status: Cancelled, Usage: usage})
 		return nil, l
 	}
 	b.Newest = max(b.Newest, number)
@@ -79,10 +79,10 @@ func (s *State) countEnded(id string, number int, usage llm.Usage, seconds float
 }
 
 // chooseNext chooses the next step: by the step's action or else by chooseSuccessor (rule 2).
-func (s *State) chooseNext(b *lane, l Launch, e Ended) {
+func (b *lane) chooseNext(s *State, l Launch, e Ended) {
 	at := Ref{Number: e.Number, Step: l.Step, Branch: b.Path, Lists: e.Lists}
 	b.Workspace = e.Workspace
-	s.traceStep(b, TraceEntry{
+	b.traceStep(s, TraceEntry{
 		Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: shortenText(e.Text), Error: e.Cause, Usage: e.Usage,
 		ExitCode: e.ExitCode, Failed: e.Failed, Team: e.Team,
 	})
@@ -90,96 +90,96 @@ func (s *State) chooseNext(b *lane, l Launch, e Ended) {
 		b.rememberStep(at, e.Said, l.statusNote(e.Status, e.Cause))
 	}
 	switch {
-	case e.Action != NoAction && !s.permitsAction(b, l, e):
-		s.endLine(b, Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(shortenText(e.To))), &at)
+	case e.Action != NoAction && !b.permitsAction(s, l, e):
+		b.endLine(s, Failed, fmt.Sprintf("%s asked for %s, which the graph does not have", l.Step, strconv.Quote(shortenText(e.To))), &at)
 	case e.Action == Call:
 		b.Stack = append(b.Stack, frame{Step: l.Step, Messages: e.Messages, Iterations: e.Iterations})
-		s.transitionTo(b, e.To, at, e.Status)
+		b.transitionTo(s, e.To, at, e.Status)
 	case e.Action == Jump:
-		s.transitionTo(b, e.To, at, e.Status)
+		b.transitionTo(s, e.To, at, e.Status)
 	case e.Status == Failed && e.Cause != nil: // its calls are repeated
 		l.ResumeFrom, l.Uncounted, l.Made = "", false, 0
-		s.followFailure(b, l, at, e.stepOutcome(), *e.Cause)
-	case e.Action == NoAction && s.retryStep(b, s.newLaunch(b, s.Graph.findNode(l.Step)), e.Status, e.Team):
+		b.followFailure(s, l, at, e.stepOutcome(), *e.Cause)
+	case e.Action == NoAction && b.retryStep(s, b.newLaunch(s, s.Graph.findNode(l.Step)), e.Status, e.Team):
 	default:
-		s.chooseSuccessor(b, at, e.stepOutcome())
+		b.chooseSuccessor(s, at, e.stepOutcome())
 	}
 }
 
 // permitsAction checks an action that the step's own rules have already checked.
-func (s *State) permitsAction(b *lane, l Launch, e Ended) bool {
+func (b *lane) permitsAction(s *State, l Launch, e Ended) bool {
 	from := s.Graph.findNode(l.Step)
 	return from != nil && slices.Contains(from.Destinations, e.To) && s.Graph.findNode(e.To) != nil &&
-		(e.Action == Jump || e.Action == Call && !s.isDeepest(b) && e.Messages != "" && !slices.Contains(l.Closed, e.To))
+		(e.Action == Jump || e.Action == Call && !b.isDeepest(s) && e.Messages != "" && !slices.Contains(l.Closed, e.To))
 }
 
 // chooseSuccessor chooses the successor of a step without an action: its caller, else the destination of
 // its static rule, else the end of the lane. A caller without model calls left ends as well.
-func (s *State) chooseSuccessor(b *lane, at Ref, o outcome) {
+func (b *lane) chooseSuccessor(s *State, at Ref, o outcome) {
 	if n := s.Graph.findNode(at.Step); o.conflict && n.OnConflict != "" {
-		s.transitionTo(b, n.OnConflict, at, o.status)
+		b.transitionTo(s, n.OnConflict, at, o.status)
 		return
 	}
 	if len(b.Stack) == 0 {
 		if to := s.Graph.findNode(at.Step).nextDestination(o); to != "" {
-			s.transitionTo(b, to, at, o.status)
+			b.transitionTo(s, to, at, o.status)
 			return
 		}
-		s.endLine(b, o.status, "", &at)
+		b.endLine(s, o.status, "", &at)
 		return
 	}
 	top := len(b.Stack) - 1
 	frame := b.Stack[top]
-	if !s.countTransition(b) {
+	if !b.countTransition(s) {
 		return
 	}
 	b.Stack = b.Stack[:top]
-	l := s.newLaunch(b, s.Graph.findNode(frame.Step))
+	l := b.newLaunch(s, s.Graph.findNode(frame.Step))
 	l.History, l.Omitted = nil, 0 // its messages contain them
 	l.Used, l.Return = frame.Iterations, &Return{Messages: frame.Messages, Called: at.Place(), Status: o.status}
-	s.makePending(b, l)
+	b.makePending(s, l)
 }
 
 // transitionTo enters a step or its replacement if the lane has a transition left. Without a
 // replacement, the lane ends with the status of the previous step.
-func (s *State) transitionTo(b *lane, to string, from Ref, status Status) {
-	n := s.stepToEnter(b, to)
+func (b *lane) transitionTo(s *State, to string, from Ref, status Status) {
+	n := b.stepToEnter(s, to)
 	switch {
 	case n == nil && (status == Failed || len(b.Stack) > 0):
-		s.endLine(b, Failed, "there is no step to go to: "+to+" was entered as often as max_visits allows", &from)
+		b.endLine(s, Failed, "there is no step to go to: "+to+" was entered as often as max_visits allows", &from)
 	case n == nil:
-		s.endLine(b, status, "", &from)
-	case s.countTransition(b):
-		s.enterStep(b, n)
+		b.endLine(s, status, "", &from)
+	case b.countTransition(s):
+		b.enterStep(s, n)
 	}
 }
 
 // countTransition counts a transition. It ends the lane if that exceeds the limit.
-func (s *State) countTransition(b *lane) bool {
+func (b *lane) countTransition(s *State) bool {
 	if b.Transitions >= s.Graph.MaxTransitions {
-		s.endLineAtLimit(b, transitionLimit, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", b.Transitions))
+		b.endLineAtLimit(s, transitionLimit, fmt.Sprintf("the run made %d transitions, as many as max_transitions allows", b.Transitions))
 		return false
 	}
 	b.Transitions++
 	return true
 }
 
-func (s *State) enterStep(b *lane, n *Node) {
+func (b *lane) enterStep(s *State, n *Node) {
 	if most := s.Graph.MaxSteps; most > 0 && s.Steps >= most && s.Closing == nil {
 		s.endAtLimit(stepLimit, fmt.Sprintf("the run entered %d steps, as many as limits.steps allows", s.Steps))
 		return
 	}
 	s.Steps++
-	s.countUsage(b, n.Name, 1, llm.Usage{}, 0)
-	s.makePending(b, s.newLaunch(b, n))
+	b.countUsage(s, n.Name, 1, llm.Usage{}, 0)
+	b.makePending(s, b.newLaunch(s, n))
 }
 
-func (s *State) newLaunch(b *lane, n *Node) Launch {
+func (b *lane) newLaunch(s *State, n *Node) Launch {
 	l := Launch{
 		Step: n.Name, Kind: n.Kind, Branch: b.Path, Item: b.Item,
-		Most: n.MaxIterations, Deepest: s.isDeepest(b), Workspace: b.Workspace, Closed: s.closedDestinations(b, n),
+		Most: n.MaxIterations, Deepest: b.isDeepest(s), Workspace: b.Workspace, Closed: b.closedDestinations(s, n),
 	}
-	history := s.historyOf(b)
+	history := b.historyOf(s)
 	l.History, l.Omitted = n.History.selectTexts(history)
 	for _, name := range n.Reads {
 		if ref := newestText(history, name); ref != nil {
@@ -199,12 +199,12 @@ func newestText(history []Ref, step string) *Ref {
 	return nil
 }
 
-func (s *State) isDeepest(b *lane) bool { return len(b.Stack) >= s.Graph.MaxDepth }
+func (b *lane) isDeepest(s *State) bool { return len(b.Stack) >= s.Graph.MaxDepth }
 
 // failStep ends a failed step. A retry continues its journal or, for a session step, its team's session.
-func (s *State) failStep(b *lane, l Launch, e Broke) {
+func (b *lane) failStep(s *State, l Launch, e Broke) {
 	e.Cause.Message = shortenText(e.Cause.Message)
-	s.traceStep(b, TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage, Team: e.Team})
+	b.traceStep(s, TraceEntry{Number: e.Number, Step: l.Step, Status: Failed, Error: &e.Cause, Usage: e.Usage, Team: e.Team})
 	if e.Cause.Type == BudgetSpent && s.endIfOverspent() {
 		return
 	}
@@ -212,20 +212,20 @@ func (s *State) failStep(b *lane, l Launch, e Broke) {
 	if e.Anew {
 		next.TeamOf, next.Counted, next.Told = "", llm.Usage{}, 0
 	}
-	s.followFailure(b, *next, Ref{Number: e.Number, Step: l.Step, Branch: b.Path}, outcome{status: Failed, team: e.Team, failed: true}, e.Cause)
+	b.followFailure(s, *next, Ref{Number: e.Number, Step: l.Step, Branch: b.Path}, outcome{status: Failed, team: e.Team, failed: true}, e.Cause)
 }
 
 // followFailure follows the rule that names the failure of a step. Without such a rule it parks or
 // ends the lane (rule 9). A retry launches l.
-func (s *State) followFailure(b *lane, l Launch, at Ref, o outcome, cause Failure) {
-	if s.retryStep(b, l, o.status, o.team) {
+func (b *lane) followFailure(s *State, l Launch, at Ref, o outcome, cause Failure) {
+	if b.retryStep(s, l, o.status, o.team) {
 		return
 	}
 	if to := s.Graph.findNode(at.Step).nextDestination(o); to != "" {
 		if !isRemembered(b.History, at) {
 			b.rememberStep(at, false, l.statusNote(Failed, &cause))
 		}
-		s.transitionTo(b, to, at, Failed)
+		b.transitionTo(s, to, at, Failed)
 		return
 	}
 	b.Pending = &l
@@ -235,7 +235,7 @@ func (s *State) followFailure(b *lane, l Launch, at Ref, o outcome, cause Failur
 		return
 	}
 	b.Rest = b.Pending
-	s.endLine(b, Failed, cause.Type+": "+cause.Message, &at)
+	b.endLine(s, Failed, cause.Type+": "+cause.Message, &at)
 }
 
 // endRun ends the run, or all of it but its finally step. After an error or a cancellation, the stack still shows the

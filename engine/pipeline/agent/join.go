@@ -13,7 +13,7 @@ import (
 	"conclave/engine/text"
 )
 
-// Merge is what a step that joins branches ends with: the results of the branches, the files and the conflicts.
+// Merge is the end of a step that joins branches: their results, files and conflicts.
 type Merge struct {
 	Text      string
 	Output    json.RawMessage // an object by branch, or a list in the items' order
