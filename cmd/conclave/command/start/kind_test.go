@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	pipelineacts "conclave/activities/pipeline"
 	acts "conclave/activities/session"
 	"conclave/cmd/conclave/cli"
 	"conclave/cmd/conclave/run"
@@ -14,6 +15,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
+	"conclave/engine/pipeline"
 	"conclave/workflows"
 	sessionflow "conclave/workflows/session"
 )
@@ -95,4 +97,20 @@ func TestKind_resultOfAParkedSession(t *testing.T) {
 		require.EqualValues(t, 5, r.Cost.ModelCalls)
 		require.Equal(t, 2, r.Rounds)
 	}
+}
+
+// A status has a line for each open branch, and counts those beyond twelve.
+func TestBranchLines(t *testing.T) {
+	t.Parallel()
+	why := "retry or cancel: read of each/1 failed, Network: no line"
+	s := pipelineacts.State{View: pipeline.View{Branches: []pipeline.LaneView{
+		{Branch: "each/0", Step: "deep", Stack: []string{"read"}}, {Branch: "each/1", Step: "read", Parked: &why},
+	}}}
+	require.Equal(t, []string{"    each/0 at deep, waiting callers: read", "    each/1 at read: " + why}, branchLines(s))
+	for range 15 {
+		s.Branches = append(s.Branches, pipeline.LaneView{Branch: "each/2", Step: "read"})
+	}
+	lines := branchLines(s)
+	require.Len(t, lines, 13)
+	require.Equal(t, "    and 5 more", lines[12])
 }

@@ -333,7 +333,7 @@ func branchLines(s acts.State) []string {
 	var lines []string
 	for i, b := range s.Branches {
 		if i == shownBranches {
-			return append(lines, "    "+cli.Plural(len(s.Branches)-i, "more branch"))
+			return append(lines, "    "+fmt.Sprintf("and %d more", len(s.Branches)-i))
 		}
 		line := "    " + cli.Line(b.Branch) + " at " + cli.Line(b.Step)
 		if len(b.Stack) > 0 {

@@ -74,7 +74,7 @@ func (v *pipelineView) Wait() wait {
 	at, why := v.Created, "The first step is about to begin."
 	switch {
 	case len(v.Branches) > 0:
-		why = "The step " + cleanLine(v.Step) + " has " + cli.Plural(len(v.Branches), "open branch") + "."
+		why = fmt.Sprintf("Open branches of the step %s: %d.", cleanLine(v.Step), len(v.Branches))
 	case v.Step != "":
 		why = "The step " + cleanLine(v.Step) + " is next or at work."
 	}

@@ -76,3 +76,24 @@ func TestDrawPipeline_team(t *testing.T) {
 	require.Contains(t, string(html), `<li>A team decides the step in <a href="/sessions/p1-decide-l2">its session</a>.</li>`)
 	require.Contains(t, string(html), "<li>agent_a of the team")
 }
+
+// A visit is led to by the one before it in its line, the first of a branch by its fork.
+func TestStepBefore(t *testing.T) {
+	t.Parallel()
+	var visits []record.Visit
+	var ways []string
+	for _, g := range []pipeline.TraceEntry{
+		{Step: "plan"},
+		{Branch: "review/a", Step: "lint"},
+		{Branch: "review/b", Step: "audit"},
+		{Branch: "review/a", Step: "fix"},
+		{Branch: "review/b/each/0", Step: "read"},
+		{Step: "review"},
+		{Step: "report"},
+	} {
+		v := record.Visit{TraceEntry: g}
+		ways = append(ways, stepBefore(visits, v)+" "+g.Step)
+		visits = append(visits, v)
+	}
+	require.Equal(t, []string{". plan", "review lint", "review audit", "lint fix", "each read", "plan review", "review report"}, ways)
+}
