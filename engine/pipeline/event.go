@@ -373,12 +373,12 @@ func (s *State) refuseSaid(e Said) error {
 
 // Unread records that a person's request could not be read, and why.
 func (s *State) Unread(request, why string) {
-	s.lane.addNote(s, "", request+" ignored: "+shortenText(why))
+	s.addNote(s, "", request+" ignored: "+shortenText(why))
 }
 
 func (s *State) applyRequest(event Event) {
 	if err := s.Refuse(event); err != nil {
-		s.lane.addNote(s, "", "ignored: "+err.Error())
+		s.addNote(s, "", "ignored: "+err.Error())
 		return
 	}
 	switch e := event.(type) {
@@ -387,7 +387,7 @@ func (s *State) applyRequest(event Event) {
 		s.addEntry(Entry{Kind: EntryPaused, Text: "paused"})
 	case Resume:
 		s.Paused = false
-		s.lane.addNote(s, "", "resumed")
+		s.addNote(s, "", "resumed")
 	case Retry:
 		for _, b := range s.parkedIn(e.Branch) {
 			if b.Parked = nil; b.End == nil && !s.Done() {

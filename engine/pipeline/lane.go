@@ -320,7 +320,7 @@ func (b *lane) closeFork(s *State) {
 		}
 		for _, n := range s.Graph.Steps {
 			if t, spent := child.Spent[n.Name]; spent {
-				b.countUsage(s, n.Name, 0, t.Usage, t.Seconds)
+				b.countUsage(n.Name, 0, t.Usage, t.Seconds)
 			}
 		}
 	}
@@ -390,7 +390,7 @@ func (s *State) beginClosing(outcome Result) {
 	n := s.Graph.findNode(s.Graph.Finally)
 	s.Closing = &outcome
 	s.Closer = &lane{Stack: []frame{}, History: slices.Clone(s.History), Workspace: s.Workspace, Newest: s.Newest}
-	s.Closer.countUsage(s, n.Name, 1, llm.Usage{}, 0)
+	s.Closer.countUsage(n.Name, 1, llm.Usage{}, 0)
 	s.Closer.makePending(s, s.Closer.newLaunch(s, n))
 }
 

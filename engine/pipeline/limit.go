@@ -30,7 +30,7 @@ type tally struct {
 	Seconds float64   `json:"seconds,omitempty"`
 }
 
-func (b *lane) countUsage(s *State, step string, visits int, usage llm.Usage, seconds float64) {
+func (b *lane) countUsage(step string, visits int, usage llm.Usage, seconds float64) {
 	if b.Spent == nil {
 		b.Spent = map[string]tally{}
 	}

@@ -111,7 +111,7 @@ func (g TraceEntry) End() string {
 // New starts a run of the graph; the first Drain launches the first step.
 func New(g Graph) *State {
 	s := &State{Protocol: Protocol, Graph: g, lane: lane{Stack: []frame{}, History: []Ref{}}, Trace: []TraceEntry{}, Recent: []Entry{}}
-	s.lane.enterStep(s, s.Graph.findNode(g.Start))
+	s.enterStep(s, s.Graph.findNode(g.Start))
 	return s
 }
 
@@ -429,7 +429,7 @@ func (s *State) refuseReopened() error {
 // reopenRun makes the steps that failed or were cut off pending (rule 15).
 func (s *State) reopenRun(e Reopened) {
 	if err := s.refuseReopened(); err != nil {
-		s.lane.addNote(s, "", "ignored: "+err.Error())
+		s.addNote(s, "", "ignored: "+err.Error())
 		return
 	}
 	s.Result, s.Finished, s.Paused, s.Left = nil, false, false, nil
@@ -438,7 +438,7 @@ func (s *State) reopenRun(e Reopened) {
 		return
 	}
 	s.Closing, s.Closer = nil, nil
-	s.lane.reviveLane(s, e)
+	s.reviveLane(s, e)
 	for _, b := range slices.Backward(s.lanes()) {
 		if b.Fork != nil && !s.Done() {
 			b.settleFork(s)

@@ -62,12 +62,12 @@ func (s *State) countEnded(id string, number int, usage llm.Usage, seconds float
 		b = &lane{Path: l.Branch} // which is gone
 		s.Left = slices.Delete(s.Left, left, left+1)
 	default:
-		s.lane.addNote(s, "", "an event of launch "+id+", which does not run, changed nothing")
+		s.addNote(s, "", "an event of launch "+id+", which does not run, changed nothing")
 		return nil, l
 	}
 	s.Usage = s.Usage.Add(usage)
-	if b.countUsage(s, l.Step, 0, usage, seconds); left >= 0 {
-		s.lane.countUsage(s, l.Step, 0, usage, seconds)
+	if b.countUsage(l.Step, 0, usage, seconds); left >= 0 {
+		s.countUsage(l.Step, 0, usage, seconds)
 	}
 	if left >= 0 || s.isOver(b) {
 		b.traceStep(s, TraceEntry{Number: number, Step: l.Step, Status: Cancelled, Usage: usage})
@@ -170,7 +170,7 @@ func (b *lane) enterStep(s *State, n *Node) {
 		return
 	}
 	s.Steps++
-	b.countUsage(s, n.Name, 1, llm.Usage{}, 0)
+	b.countUsage(n.Name, 1, llm.Usage{}, 0)
 	b.makePending(s, b.newLaunch(s, n))
 }
 
