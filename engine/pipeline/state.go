@@ -169,6 +169,10 @@ func (s *State) drain(launch bool) []Command {
 			commands = append(commands, b.drainLane(s)...)
 		}
 	}
+	released := func(c Command) bool { _, is := c.(Release); return is }
+	if slices.ContainsFunc(commands, released) { // a team that is released is told in the next task, as in recorded histories
+		return commands
+	}
 	return append(commands, s.ringSteps()...)
 }
 
