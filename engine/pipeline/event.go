@@ -52,6 +52,8 @@ type Ended struct {
 	Conflicts []string `json:"conflicts,omitempty"`
 	Lost      int      `json:"lost,omitempty"`
 
+	Approved *bool `json:"approved,omitempty"` // whether a person has approved; nil unless the step asks for an approval
+
 	// Output is the step's output, which stays in the store; nil without one.
 	Output json.RawMessage `json:"-"`
 }
@@ -117,6 +119,21 @@ type Cancel struct{}
 // TimeUp ends the run because its time is over.
 type TimeUp struct{}
 
+// Asked reports that the question of an approval step is written: the lane of the launch waits for a reply.
+type Asked struct {
+	Launch   string
+	Question Question // without its step
+}
+
+// Replied is a person's reply to a question: Allow, with or without a Note, or an Option, from 1.
+type Replied struct {
+	Question string
+	Allow    *bool
+	Option   int
+	Text     string // which no question of a step takes
+	Note, By string
+}
+
 // Waited ends the wait with the ID.
 type Waited struct{ ID int }
 
@@ -129,6 +146,8 @@ type Reopened struct {
 }
 
 func (Ended) isEvent()     {}
+func (Asked) isEvent()     {}
+func (Replied) isEvent()   {}
 func (Waited) isEvent()    {}
 func (Reopened) isEvent()  {}
 func (Broke) isEvent()     {}
@@ -156,6 +175,9 @@ type Launch struct {
 	Branch string `json:"branch,omitempty"`
 	Item   *Item  `json:"item,omitempty"`
 	Join   *Join  `json:"join,omitempty"`
+
+	// Reply is the reply with which an approval step goes on; nil while it asks.
+	Reply *Reply `json:"reply,omitempty"`
 
 	// After is the highest number of a step so far. The launch claims the first free number above it.
 	After int `json:"after"`
@@ -288,9 +310,11 @@ func (s *State) Refuse(event Event) error {
 	}
 	if s.Done() {
 		switch event.(type) {
+		case Replied:
+			return s.refuseClosed(event.(Replied).Question)
 		case Pause, Resume, Retry, Said, Cancel:
 			return errors.New("the run is over")
-		case Ended, Broke, Suspended, Reopened, TimeUp, Waited:
+		case Ended, Broke, Suspended, Reopened, TimeUp, Waited, Asked:
 		}
 		return nil
 	}
@@ -311,7 +335,9 @@ func (s *State) Refuse(event Event) error {
 		return s.refuseRetry(e)
 	case Said:
 		return s.refuseSaid(e)
-	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp, Waited:
+	case Replied:
+		return s.refuseReplied(e)
+	case Cancel, Ended, Broke, Suspended, Reopened, TimeUp, Waited, Asked:
 	}
 	return nil
 }
@@ -398,6 +424,8 @@ func (s *State) applyRequest(event Event) {
 	case Said:
 		s.Messages = append(s.Messages, Keep{Number: len(s.Messages) + 1, Text: strings.ToValidUTF8(e.Text, "\uFFFD"), Branch: e.Branch})
 		s.addEntry(Entry{Branch: e.Branch, Text: "human message: " + shortenText(e.Text)})
+	case Replied:
+		s.takeReplied(e)
 	case Cancel:
 		if s.Closing != nil { // which only its finally step still keeps from its end
 			s.Closing.Status, s.Closing.Reason = Cancelled, "the run was cancelled"
@@ -405,7 +433,7 @@ func (s *State) applyRequest(event Event) {
 		}
 		s.Rest = s.Pending
 		s.endRun(Cancelled, "the run was cancelled", nil)
-	case Ended, Broke, Suspended, Reopened, TimeUp, Waited:
+	case Ended, Broke, Suspended, Reopened, TimeUp, Waited, Asked:
 	}
 }
 
@@ -446,6 +474,9 @@ func (s *State) Reach(branch, launch string, known int) (name string, running bo
 		return b.Running.Launch.Step, true
 	}
 	if n := LaunchNumber(launch); n > known {
+		if b.Asking != nil { // its reply is not on record
+			b.Pending, b.Asking = &b.Asking.Launch, nil
+		}
 		if b.Running != nil {
 			s.Step(Suspended{Launch: b.Running.Launch.ID})
 		}

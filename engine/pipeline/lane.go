@@ -27,6 +27,7 @@ type lane struct {
 	Spent       map[string]tally `json:"spent,omitempty"`     // visits, usage and time by step
 
 	Parked  *Failure `json:"parked,omitempty"`  // the failure that waits for a person
+	Asking  *asking  `json:"asking,omitempty"`  // the question that waits for a reply
 	Wait    *Wait    `json:"wait,omitempty"`    // the wait before the pending launch; nil without one
 	Waiting bool     `json:"waiting,omitempty"` // Wait was drained
 
@@ -76,13 +77,25 @@ type Joined struct {
 // isFork reports whether a step of the kind forks its lane.
 func (k Kind) isFork() bool { return k == Parallel || k == ForEach }
 
-// lanes returns every lane that has not ended, in the order of the tree: a lane before its branches.
+// lanes returns every lane that has not ended, alone or with the lane that it branched from, in the order of the
+// tree: a lane before its branches.
 func (s *State) lanes() (all []*lane) {
-	s.eachLane(func(b *lane) {
-		if b.End == nil {
-			all = append(all, b)
+	var walk func(b *lane)
+	walk = func(b *lane) {
+		if b.End != nil {
+			return
 		}
-	})
+		all = append(all, b)
+		if b.Fork != nil {
+			for _, child := range b.Fork.Lanes {
+				walk(child)
+			}
+		}
+	}
+	walk(&s.lane)
+	if s.Closer != nil {
+		walk(s.Closer)
+	}
 	return all
 }
 
@@ -102,9 +115,14 @@ func (s *State) eachLane(do func(*lane)) {
 	}
 }
 
-// isOver reports whether nothing more begins in a lane: the run is over, or only its finally step runs.
+// isOver reports whether nothing more begins in a lane: the run or a lane that it branched from has ended, or only
+// the finally step of the run goes on.
 func (s *State) isOver(b *lane) bool {
-	return s.Done() || s.Closing != nil && !slices.Contains(s.ancestors(b), s.Closer)
+	return s.Done() || s.hasEnded(b) || s.Closing != nil && !slices.Contains(s.ancestors(b), s.Closer)
+}
+
+func (s *State) hasEnded(b *lane) bool {
+	return slices.ContainsFunc(s.ancestors(b), func(of *lane) bool { return of.End != nil })
 }
 
 // findLane returns the lane with a path, or nil.
@@ -312,6 +330,7 @@ func (b *lane) closeFork(s *State) {
 		if child.Fork != nil {
 			child.closeFork(s)
 		}
+		child.withdrawQuestion(s)
 		if child.Running != nil {
 			s.Left = append(s.Left, *child.Running)
 		}
@@ -376,6 +395,9 @@ func (b *lane) endLine(s *State, status Status, reason string, final *Ref) {
 		b.Rest = b.Pending
 	}
 	b.Pending, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
+	if b.Fork != nil {
+		b.Fork.withdrawQuestions(s)
+	}
 	b.End = &laneEnd{Status: status, Reason: shortenText(reason), Final: finalRef(b.History, final)}
 	text := b.Path + " ended: " + string(status)
 	if reason != "" {
@@ -462,6 +484,9 @@ func (b *lane) reviveLane(s *State, e Reopened) (any bool) {
 		b.Pending = b.Rest
 	}
 	b.Rest, b.Late = nil, false
+	if b.Asking != nil { // of a run that was terminated
+		return true
+	}
 	if b.Pending == nil {
 		return any
 	}
@@ -478,6 +503,8 @@ func (b *lane) current() string {
 		return b.Running.Launch.Step
 	case b.Pending != nil:
 		return b.Pending.Step
+	case b.Asking != nil:
+		return b.Asking.Question.Step
 	case b.Fork != nil:
 		return b.Fork.Step
 	}
@@ -521,11 +548,16 @@ func (s *State) OpenBranches() (open []OpenBranch) {
 	return open
 }
 
-// LeftSteps returns the launches that a join has cut off and that have not ended.
+// LeftSteps returns the launches that a join or the end of their branch has cut off and that have not ended.
 func (s *State) LeftSteps() (left []Launch) {
 	for _, r := range s.Left {
 		left = append(left, r.Launch)
 	}
+	s.eachLane(func(b *lane) {
+		if b.Running != nil && s.hasEnded(b) {
+			left = append(left, b.Running.Launch)
+		}
+	})
 	return left
 }
 

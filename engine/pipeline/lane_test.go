@@ -21,6 +21,8 @@ import (
 //	review/a:lint breaks        it fails for good
 //	review/a:lint calls deep    it calls deep
 //	review/a:lint suspended     it ends because of a pause or a join
+//	review/a:gate asks          it asks a person: the question is named after its launch, as q-l3
+//	approve|deny QUESTION, choose QUESTION N, asked QUESTION …
 //	pause, resume, cancel, retry [BRANCH], say [BRANCH] TEXT, reopen
 //	runs STEP …                 these steps run, and no others
 //	ended STATUS                the run has ended
@@ -112,6 +114,21 @@ func (p *play) line(line string) {
 	case "say":
 		branch, text, _ := strings.Cut(rest, " ")
 		request(Said{Branch: branch, Text: text})
+	case "approve", "deny":
+		request(Replied{Question: rest, Allow: new(word == "approve"), Note: "as agreed", By: "ann"})
+	case "choose":
+		e := Replied{By: "ann"}
+		_, err := fmt.Sscan(rest, &e.Question, &e.Option)
+		require.NoError(p.t, err)
+		request(e)
+	case "asked":
+		var open []string
+		for _, q := range p.state.OpenQuestions() {
+			open = append(open, q.ID)
+		}
+		require.Equal(p.t, rest, strings.Join(open, " "))
+	case "alone":
+		require.Equal(p.t, rest == "true", p.state.AwaitsPerson())
 	case "refused":
 		require.Contains(p.t, p.refused, rest)
 	case "reopen":
@@ -124,6 +141,13 @@ func (p *play) line(line string) {
 		}
 		slices.Sort(running)
 		require.Equal(p.t, rest, strings.Join(running, " "))
+	case "stopped":
+		var stopped []string
+		for launch := range p.stopped {
+			stopped = append(stopped, launch)
+		}
+		slices.Sort(stopped)
+		require.Equal(p.t, rest, strings.Join(stopped, " "))
 	case "ended":
 		require.True(p.t, p.state.Done(), "the run goes on: %v", p.running)
 		require.Equal(p.t, rest, strings.TrimSpace(string(p.state.Result.Status)+" "+p.state.Result.Reason))
@@ -138,6 +162,7 @@ func (p *play) end(at, how, line string) {
 	require.True(p.t, runs, "%s does not run: %s; there are %v", at, line, p.running)
 	delete(p.running, at)
 	verb, arg, _ := strings.Cut(how, " ")
+	require.Equal(p.t, verb == "asks", l.Asks() && verb != "breaks" && verb != "suspended", line)
 	e := Ended{Launch: l.ID, Number: l.After + 1, Status: Completed, Iterations: 1, Workspace: l.Workspace, Usage: llm.Usage{ModelCalls: 1}}
 	switch verb {
 	case "says":
@@ -159,6 +184,16 @@ func (p *play) end(at, how, line string) {
 		e.Lost = 1
 	case "writes":
 		e.Workspace = arg
+	case "asks":
+		q := Question{ID: "q-" + l.ID, Text: "Go on?"}
+		if l.Step == "choice" {
+			q.Options = []string{"now", "later"}
+		}
+		p.state.Step(Asked{Launch: l.ID, Question: q})
+		return
+	case "goes-on":
+		require.NotNil(p.t, l.Reply, line)
+		e.Approved, e.Text, e.Said = new(l.Reply.Allow), l.Reply.Answer(), true
 	case "breaks":
 		p.state.Step(Broke{Launch: l.ID, Number: e.Number, Token: "r-" + l.ID, Cause: Failure{"Network", "no line"}, Usage: e.Usage})
 		return
@@ -235,7 +270,7 @@ func scriptedGraph(t *testing.T, words string) Graph {
 				n.OnConflict = "merge"
 			case "one-item":
 				n.Items = Items{Count: 1}
-			case "park", "finally":
+			case "park", "finally", "gated", "nested":
 			default:
 				require.Fail(t, "no such option", option)
 			}
@@ -247,6 +282,16 @@ func scriptedGraph(t *testing.T, words string) Graph {
 	}
 	if g.Park = slices.Contains(options, "park"); slices.Contains(options, "finally") {
 		g.Finally, g.Steps = "tidy", append(g.Steps, Node{Name: "tidy", History: AllTexts})
+	}
+	gate := Node{Name: "gate", Kind: Approval, Next: []Branch{{Approved: new(true), To: "fix"}, {Approved: new(false), To: "choice"}}}
+	switch {
+	case slices.Contains(options, "gated"): // branch a asks before it goes on
+		g.Steps[2].Next[0].To, g.Steps = "gate", append(g.Steps, gate, Node{Name: "choice", Kind: Approval})
+	case slices.Contains(options, "nested"): // branch a forks, and the run does at its end
+		g.Steps[1].Branches[0].Step, g.Finally = "inner", "outro"
+		g.Steps = append(g.Steps, gate, Node{Name: "choice", Kind: Approval},
+			Node{Name: "inner", Kind: Parallel, StopAtFailure: true, Branches: []Entrance{{"x", "lint"}, {"y", "gate"}, {"z", "deep"}}},
+			Node{Name: "outro", Kind: Parallel, Branches: []Entrance{{"one", "sweep"}, {"two", "polish"}}}, Node{Name: "sweep"}, Node{Name: "polish"})
 	}
 	return g
 }
@@ -304,13 +349,14 @@ func TestBranches_anySchedule(t *testing.T) {
 		g := randomFork(t)
 		s := New(g)
 		running := map[string]Launch{}
-		joined := map[string]bool{}
+		joined, asked := map[string]bool{}, map[string]bool{}
 		var calls int64
 		retried := false // which resets the spending of a step
 		for moment := 0; !s.Done() || len(running) > 0; moment++ {
 			require.Less(t, moment, 2000)
 			for _, c := range s.Drain() {
 				if l, ok := c.(Launch); ok {
+					require.False(t, s.hasEnded(s.laneOf(l.ID)), "%s begins after its branch has ended", l.Step)
 					if running[l.ID] = l; l.Join != nil {
 						n := g.findNode(l.Step)
 						require.Len(t, l.Join.Branches, max(len(n.Branches), n.Items.Count))
@@ -329,6 +375,14 @@ func TestBranches_anySchedule(t *testing.T) {
 			}
 			if s.Done() && len(running) == 0 {
 				break
+			}
+			if open := s.OpenQuestions(); len(open) > 0 && (len(running) == 0 || rapid.IntRange(0, 9).Draw(t, "reply") == 0) {
+				q := rapid.SampledFrom(open).Draw(t, "question")
+				require.False(t, asked[q.ID], "%s is answered twice", q.ID)
+				asked[q.ID] = true
+				s.Step(Replied{Question: q.ID, Allow: new(rapid.Bool().Draw(t, "allow"))})
+				require.ErrorContains(t, s.Refuse(Replied{Question: q.ID, Allow: new(true)}), "is closed: ")
+				continue
 			}
 			if len(running) == 0 {
 				require.True(t, s.Held(), "a run that has neither ended nor a launch")
@@ -352,6 +406,10 @@ func TestBranches_anySchedule(t *testing.T) {
 			slices.Sort(ids)
 			l := running[rapid.SampledFrom(ids).Draw(t, "ends")]
 			delete(running, l.ID)
+			if l.Asks() {
+				s.Step(Asked{Launch: l.ID, Question: Question{ID: "q" + l.ID}})
+				continue
+			}
 			calls++
 			usage := llm.Usage{ModelCalls: 1}
 			switch kind := rapid.IntRange(0, 9).Draw(t, "how"); {
@@ -387,7 +445,10 @@ func randomFork(t *rapid.T) Graph {
 		for n := rapid.IntRange(1, 3).Draw(t, "length"); n > 0; n-- {
 			at := len(g.Steps)
 			g.Steps = append(g.Steps, Node{Name: fmt.Sprint("s", at), Kind: Agent, MaxIterations: 9, History: AllTexts})
-			kind := rapid.IntRange(0, 3).Draw(t, "kind")
+			kind := rapid.IntRange(0, 4).Draw(t, "kind")
+			if kind == 4 {
+				g.Steps[at].Kind = Approval
+			}
 			if depth > 0 && kind < 2 {
 				node := Node{Name: g.Steps[at].Name, Kind: Parallel, MaxIterations: 9, Any: rapid.Bool().Draw(t, "any"), StopAtFailure: rapid.Bool().Draw(t, "stop")}
 				for i := range rapid.IntRange(1, 3).Draw(t, "branches") {

@@ -282,6 +282,8 @@ const (
 
 	Parallel Kind = "parallel" // branches that run at the same time
 	ForEach  Kind = "for_each" // a branch for each item of a list
+
+	Approval Kind = "approval" // a person who approves or denies, or chooses an option
 )
 
 // Status is how a step, or a whole run, ended.

@@ -29,10 +29,12 @@ type State struct {
 	Trace    []TraceEntry `json:"trace"`           // ended steps; only the newest 50 have texts
 	Usage    llm.Usage    `json:"usage"`           // usage of all steps, failed and suspended ones included
 
-	Messages  []Keep `json:"messages,omitempty"` // texts only until they are drained
-	Announced int    `json:"rung,omitempty"`     // messages announced to the running steps
-	Paused    bool   `json:"paused,omitempty"`
-	Waits     int    `json:"waits,omitempty"` // number of waits
+	Messages  []Keep   `json:"messages,omitempty"` // texts only until they are drained
+	Announced int      `json:"rung,omitempty"`     // messages announced to the running steps
+	Paused    bool     `json:"paused,omitempty"`
+	Closed    []closed `json:"closed,omitempty"`  // the newest questions that are closed
+	Replies   []Reply  `json:"replies,omitempty"` // replies that the driver has not taken
+	Waits     int      `json:"waits,omitempty"`   // number of waits
 
 	Closing *Result `json:"closing,omitempty"` // the outcome of a run whose finally step runs; nil before
 	Closer  *lane   `json:"closer,omitempty"`  // the lane of the finally step; nil before
@@ -73,6 +75,7 @@ type TraceEntry struct {
 	ExitCode *int   `json:"exit_code,omitempty"` // exit code of a tools step's commands
 	Failed   bool   `json:"failed,omitempty"`    // a call of a tools step failed
 	Team     string `json:"team,omitempty"`      // status of a session step's team
+	Approved *bool  `json:"approved,omitempty"`  // whether a person has approved an approval step
 }
 
 // path is the path of a lane, null in JSON for the first one.
@@ -104,6 +107,8 @@ func (g TraceEntry) End() string {
 		end += ", a call failed"
 	case g.Team != "":
 		end += ", " + g.Team
+	case g.Approved != nil:
+		end += ", " + Reply{Allow: *g.Approved}.decision()
 	}
 	return end
 }
@@ -153,19 +158,17 @@ func (s *State) drain(launch bool) []Command {
 	for i := range s.Left {
 		commands = append(commands, s.Left[i].stop()...)
 	}
-	if over || s.Closing != nil {
-		s.eachLane(func(b *lane) {
-			if b.Running != nil && (over || b != s.Closer) {
-				commands = append(commands, b.Running.stop()...)
-			}
-		})
-	}
+	s.eachLane(func(b *lane) {
+		if b.Running != nil && s.isOver(b) {
+			commands = append(commands, b.Running.stop()...)
+		}
+	})
 	if over {
 		s.Finished = true
 		return append(commands, Done{*s.Result})
 	}
 	for _, b := range s.lanes() {
-		if launch || b.Running != nil {
+		if (launch || b.Running != nil) && !s.isOver(b) {
 			commands = append(commands, b.drainLane(s)...)
 		}
 	}
@@ -243,6 +246,9 @@ func (b *lane) launchPending(s *State) Launch {
 		b.addNote(s, l.Step, l.Step+" continues after "+l.Return.Called.Step)
 	case l.Join != nil:
 		b.addNote(s, l.Step, l.Step+" joins its branches")
+	case l.Reply != nil:
+		b.addNote(s, l.Step, l.Step+" goes on with the reply")
+	case l.Asks():
 	default:
 		b.addNote(s, l.Step, l.Step+" begins")
 	}
@@ -349,6 +355,11 @@ const (
 	EntryParked    EntryKind = "parked"    // the run was parked
 	EntryCancelled EntryKind = "cancelled" // a step that still ran at the end of the run
 	EntryEnded     EntryKind = "ended"     // the run has ended
+	EntryAsked     EntryKind = "asked"     // a step asks a person
+	EntryReplied   EntryKind = "replied"   // a person has chosen an option
+	EntryApproved  EntryKind = "approved"  // a person has approved
+	EntryDenied    EntryKind = "denied"    // a person has refused
+	EntryWithdrawn EntryKind = "withdrawn" // a question is closed without a reply
 )
 
 const (

@@ -31,7 +31,13 @@ func (s *State) Step(event Event) {
 			next.AwaySince = e.AwaySince
 			b.makePending(s, *next)
 		}
-	case Pause, Resume, Retry, Said, Cancel:
+	case Asked:
+		if b := s.laneOf(e.Launch); b != nil && !s.isOver(b) {
+			b.askPerson(s, e)
+		} else {
+			s.countEnded(e.Launch, 0, llm.Usage{}, 0)
+		}
+	case Pause, Resume, Retry, Said, Cancel, Replied:
 		s.applyRequest(e)
 	case Waited:
 		for _, b := range s.lanes() {
@@ -84,7 +90,7 @@ func (b *lane) chooseNext(s *State, l Launch, e Ended) {
 	b.Workspace = e.Workspace
 	b.traceStep(s, TraceEntry{
 		Number: e.Number, Step: l.Step, Status: e.Status, Action: e.Action, To: e.To, Text: shortenText(e.Text), Error: e.Cause, Usage: e.Usage,
-		ExitCode: e.ExitCode, Failed: e.Failed, Team: e.Team,
+		ExitCode: e.ExitCode, Failed: e.Failed, Team: e.Team, Approved: e.Approved,
 	})
 	if e.Action != Call {
 		b.rememberStep(at, e.Said, l.statusNote(e.Status, e.Cause))
@@ -246,6 +252,9 @@ func (s *State) endRun(status Status, reason string, final *Ref) {
 			b.Rest = b.Pending
 		}
 		b.Pending, b.Parked, b.Wait, b.Waiting = nil, nil, nil, false
+		if l := b.withdrawQuestion(s); l != nil {
+			b.Rest = l
+		}
 	}
 	outcome := Result{Status: status, Reason: shortenText(reason), Final: finalRef(s.History, final)}
 	if final != nil && reason == "" {
@@ -381,6 +390,7 @@ type Branch struct {
 	Output      bool   `json:"output,omitempty"`       // it has conditions on the output; Ended.Matched has those that hold
 	Conflict    *bool  `json:"conflict,omitempty"`     // whether branches changed files differently
 	FailedAbove *int   `json:"failed_above,omitempty"` // more branches or items failed than this
+	Approved    *bool  `json:"approved,omitempty"`     // whether a person has approved
 
 	To string `json:"to"`
 }
@@ -394,10 +404,11 @@ type outcome struct {
 	matched  []int // the rules whose patterns match the step's text
 	conflict bool  // branches changed files differently
 	lost     int   // branches or items that failed
+	approved *bool // whether a person has approved; nil if none was asked
 }
 
 func (e Ended) stepOutcome() outcome {
-	return outcome{status: e.Status, team: e.Team, exitCode: e.ExitCode, failed: e.Failed || e.Status == Failed, matched: e.Matched, conflict: len(e.Conflicts) > 0, lost: e.Lost}
+	return outcome{status: e.Status, team: e.Team, exitCode: e.ExitCode, failed: e.Failed || e.Status == Failed, matched: e.Matched, conflict: len(e.Conflicts) > 0, lost: e.Lost, approved: e.Approved}
 }
 
 func (n *Node) nextDestination(o outcome) string {
@@ -415,7 +426,7 @@ func (n *Node) nextDestination(o outcome) string {
 // Fits reports whether a branch may have applied to a step that ended, whatever its text was.
 func (g TraceEntry) Fits(b Branch) bool {
 	b.TextMatches, b.Output, b.Conflict, b.FailedAbove = "", false, nil, nil
-	return b.fitsOutcome(0, outcome{status: g.Status, team: g.Team, exitCode: g.ExitCode, failed: g.Failed || g.Status == Failed})
+	return b.fitsOutcome(0, outcome{status: g.Status, team: g.Team, exitCode: g.ExitCode, failed: g.Failed || g.Status == Failed, approved: g.Approved})
 }
 
 // fitsOutcome reports whether the i-th branch of a rule applies. Only a branch that names the
@@ -430,6 +441,7 @@ func (b Branch) fitsOutcome(i int, o outcome) bool {
 	case (b.TextMatches != "" || b.Output) && !slices.Contains(o.matched, i):
 	case b.Conflict != nil && *b.Conflict != o.conflict:
 	case b.FailedAbove != nil && o.lost <= *b.FailedAbove:
+	case b.Approved != nil && (o.approved == nil || *b.Approved != *o.approved):
 	default:
 		return true
 	}
