@@ -1,7 +1,10 @@
 package workflows
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -31,6 +34,18 @@ func (b *Board) Headline(status, detail string, u llm.Usage) {
 // Quote appends a text from the input as a block quote.
 func (b *Board) Quote(s string) {
 	b.Print("> %s\n\n", text.Markdown(text.Truncate(s, 2000)))
+}
+
+// Question appends an open question to a person and the command that answers it. The ID of the run is quoted.
+func (b *Board) Question(id string, q coordination.Question) {
+	answer := "approve " + id + " " + q.QuestionID
+	switch {
+	case q.TakesOption():
+		answer = "reply " + id + " " + q.QuestionID + " --option 1"
+	case q.QuestionKind == coordination.AskQuestion:
+		answer = "reply " + id + " " + q.QuestionID
+	}
+	b.Print("**Waits for a person** since %s: %s: %s\n\n`conclave %s`\n\n", q.Since.UTC().Format("15:04:05 UTC"), q.Agent, text.Markdown(q.Text), answer)
 }
 
 // Ignored appends the last signal that could not be decoded, if any.
@@ -180,3 +195,28 @@ const (
 	Waiting   = "waiting" // questions to people are open
 	Cancelled = "cancelled"
 )
+
+// maxQuestions bounds the questions in the memo, in bytes.
+const maxQuestions = 2 << 10
+
+// ShortQuestions returns the JSON of questions for the memo. Questions that are too long are shortened to a line.
+//
+//workflowcheck:ignore // their JSON is the same in every run
+func ShortQuestions(open []coordination.Question) string {
+	if len(open) == 0 {
+		return ""
+	}
+	const most = 10
+	open = slices.Clone(open[:min(len(open), most)])
+	data, err := json.Marshal(open)
+	for i := 0; err == nil && len(data) > maxQuestions && i < len(open); i++ {
+		q := &open[i]
+		q.Path, q.Arguments, q.Why, q.Options = cmp.Or(q.Path, "questions/"+q.QuestionID+".json"), "", "", []string{}
+		q.Text = text.Truncate(q.Text, maxQuestions/most/2)
+		data, err = json.Marshal(open)
+	}
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}

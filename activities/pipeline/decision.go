@@ -34,8 +34,8 @@ func (a *Activities) equipDecision(ctx context.Context, run *attempt.Attempt, s 
 		return fmt.Errorf("read the files of step %s's team: %w", s.Name, err)
 	}
 	ps.Team, ps.Data = in.Decision.Status, d.answer.Data
+	equipStatement(run, text)
 	run.Ports.Model = statement{text: text, usage: in.Decision.Cost.Since(run.Result.Usage)} // earlier attempts may have counted it
-	run.Ports.Tools = step.OpenFunc(func(context.Context, string) (step.Tools, error) { return noTools{}, nil })
 	ps.Launch.Workspace = in.Launch.Workspace
 	if len(files.Files) == 0 && d.session.Base() == nil {
 		return nil

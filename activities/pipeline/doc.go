@@ -4,6 +4,7 @@
 //   - RunPipelineStep, registered as RunSegment, runs one launch of a step: an agent, tool
 //     calls, or a team's decision.
 //   - AskTeam composes the question for the team of a session step.
+//   - AskPerson writes the question of an approval step.
 //   - ReckonPipelineStep counts the usage of a step that ended without a report.
 //   - RecordPipeline writes human messages and the documents derived from the history.
 //   - ConcludePipeline writes result.json.

@@ -22,9 +22,14 @@ func equipJoin(ctx context.Context, run *attempt.Attempt, s config.PipelineStep,
 		return fmt.Errorf("join the branches of step %s: %w", s.Name, err)
 	}
 	ps.Join, ps.Launch.Workspace = m, m.Workspace
-	run.Ports.Model = statement{text: m.Text}
-	run.Ports.Tools = step.OpenFunc(func(context.Context, string) (step.Tools, error) { return noTools{}, nil })
+	equipStatement(run, m.Text)
 	return nil
+}
+
+// equipStatement makes a text that is known the text of the step.
+func equipStatement(run *attempt.Attempt, text string) {
+	run.Ports.Model = statement{text: text}
+	run.Ports.Tools = step.OpenFunc(func(context.Context, string) (step.Tools, error) { return noTools{}, nil })
 }
 
 // listsFrom returns the lists that a for_each of the pipeline goes through in the output of a step.

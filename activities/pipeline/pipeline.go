@@ -14,6 +14,7 @@ import (
 	"conclave/activities"
 	"conclave/activities/attempt"
 	"conclave/engine/config"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/llm"
 	"conclave/engine/pipeline"
@@ -34,6 +35,7 @@ func (a *Activities) RegisterSteps(r worker.ActivityRegistry) {
 	r.RegisterActivity(a.ReopenPipeline)
 	r.RegisterActivityWithOptions(a.RunPipelineStep, activity.RegisterOptions{Name: StepActivity})
 	r.RegisterActivity(a.AskTeam)
+	r.RegisterActivity(a.AskPerson)
 }
 
 // RegisterBookkeeping registers the activities that need only the store.
@@ -147,6 +149,7 @@ type TeamQuestion struct {
 type RecordInput struct {
 	Run      string           `json:"run"`
 	Messages []pipeline.Keep  `json:"messages,omitempty"`
+	Replies  []pipeline.Reply `json:"replies,omitempty"` // of people
 	Events   []pipeline.Entry `json:"events,omitempty"`
 	Status   State            `json:"status"` // state without the request and the trace
 
@@ -170,6 +173,10 @@ type State struct {
 	Status  string `json:"status"`           // "running" or how the run ended
 	Reason  string `json:"reason,omitempty"` // why the run ended irregularly
 	pipeline.View
+
+	// Questions are the open questions to people. Phase is waiting_for_person while nothing else runs.
+	Questions []coordination.Question `json:"questions,omitempty"`
+	Phase     coordination.Phase      `json:"phase,omitempty"`
 
 	// Ignored describes the last signal if it could not be decoded. A later valid request clears
 	// it.
@@ -226,6 +233,11 @@ func (a *Activities) RecordPipeline(ctx context.Context, in RecordInput) error {
 	}
 	for _, m := range in.Messages {
 		if err := activities.WriteMessage(ctx, a.Store, layout, step.Message{Number: m.Number, Text: m.Text, Branch: m.Branch}, a.Now()); err != nil {
+			return err
+		}
+	}
+	for _, r := range in.Replies {
+		if err := activities.CreateOnce(ctx, a.Store, layout.QuestionAnswer(r.Question), r); err != nil {
 			return err
 		}
 	}

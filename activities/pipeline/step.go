@@ -93,6 +93,12 @@ func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p conf
 		return a.equipDecision(ctx, run, s, in, ps)
 	case pipeline.Parallel, pipeline.ForEach:
 		return equipJoin(ctx, run, s, ps)
+	case pipeline.Approval:
+		if in.Launch.Reply == nil {
+			return activities.Invalid(fmt.Errorf("step %s: its reply is missing", s.Name))
+		}
+		equipStatement(run, in.Launch.Reply.Answer())
+		return nil
 	case pipeline.Agent, pipeline.Tools:
 	}
 	agent, ok := p.Player(s)

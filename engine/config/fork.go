@@ -124,8 +124,7 @@ func (g *graphCheck) checkItemSource(key string, given map[string]any) {
 		g.Report(key+".from", "missing; name the step whose output has the list")
 	case !ok:
 		g.Name(key+".from", from, "a step", g.names)
-	case of.Forks():
-	case of.Output == nil || !of.Output.CanHave(splitPath(path)):
+	case !of.canLeave(splitPath(path)):
 		g.Report(key+".path", "is no part of the output of %s; give that step a schema that has it, as output", from)
 	}
 }
@@ -268,6 +267,7 @@ func (g *graphCheck) checkItemFields(key string, s PipelineStep) {
 		}
 	}
 	check(key+".prompt", s.Prompt)
+	check(key+".question", s.Question)
 	for i, use := range s.Calls {
 		eachText(use.Args, func(content string) { check(itemKey(key+".calls", i)+".args", content) })
 	}

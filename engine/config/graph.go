@@ -68,6 +68,8 @@ func (g *graphCheck) checkSteps() {
 			g.checkParallel(key, s)
 		case pipeline.ForEach:
 			g.checkForEach(key, s)
+		case pipeline.Approval:
+			g.checkApproval(key, s)
 		}
 	}
 	g.checkLines()
@@ -99,15 +101,17 @@ func (g *graphCheck) checkStepNames() {
 // meaningless lists the keys without a meaning for each kind of step. Their
 // defaults are accepted, since the canonical form contains them.
 var meaningless = map[pipeline.Kind][]string{
-	pipeline.Agent:    append([]string{"calls", "config", "team", "on_tool_error"}, forkKeys...),
-	pipeline.Tools:    append([]string{"config", "team", "prompt", "history", "max_iterations"}, forkKeys...),
-	pipeline.Session:  append([]string{"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"}, forkKeys...),
-	pipeline.Parallel: append([]string{"items", "step", "at_once", "max_items", "on_item_failure"}, workKeys...),
-	pipeline.ForEach:  append([]string{"branches", "join", "on_branch_failure"}, workKeys...),
+	pipeline.Agent:    slices.Concat([]string{"calls", "config", "team", "on_tool_error"}, forkKeys, askKeys),
+	pipeline.Tools:    slices.Concat([]string{"config", "team", "prompt", "history", "max_iterations"}, forkKeys, askKeys),
+	pipeline.Session:  slices.Concat([]string{"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"}, forkKeys, askKeys),
+	pipeline.Parallel: slices.Concat([]string{"items", "step", "at_once", "max_items", "on_item_failure"}, workKeys, askKeys),
+	pipeline.ForEach:  slices.Concat([]string{"branches", "join", "on_branch_failure"}, workKeys, askKeys),
+	pipeline.Approval: slices.Concat(forkKeys, workKeys),
 }
 
-// forkKeys belong to steps that fork, and workKeys to steps that do something themselves.
+// forkKeys belong to steps that fork, workKeys to steps that do something themselves, and askKeys to steps that ask.
 var (
+	askKeys  = []string{"question", "options"}
 	forkKeys = []string{"branches", "join", "on_branch_failure", "on_conflict", "items", "step", "at_once", "max_items", "on_item_failure"}
 	workKeys = []string{"agent", "prompt", "destinations", "max_iterations", "output", "retry", "history", "tools", "mcp_servers", "calls", "on_tool_error", "team", "config"}
 )
@@ -164,6 +168,23 @@ func (g *graphCheck) checkPlayer(key string, s PipelineStep) {
 	}
 }
 
+// maxOptions bounds the options of an approval step.
+const maxOptions = 10
+
+func (g *graphCheck) checkApproval(key string, s PipelineStep) {
+	if strings.TrimSpace(s.Question) == "" {
+		g.Report(key+".question", "missing; write what the person is asked, such as: Apply the change?")
+	}
+	if n := len(s.Options); n == 1 || n > maxOptions {
+		g.Report(key+".options", "%d options; give 2 to %d, or none for a plain approval", n, maxOptions)
+	}
+	for i, option := range s.Options {
+		if strings.TrimSpace(option) == "" || slices.Contains(s.Options[:i], option) {
+			g.Report(itemKey(key+".options", i), "%s is empty or there twice; remove it", quoteSafely(option))
+		}
+	}
+}
+
 func (g *graphCheck) checkCalls(key string, s PipelineStep) {
 	if len(s.Calls) == 0 {
 		g.Report(key+".calls", "missing; list the tool calls of the step, such as {tool: run_command, args: {command: make lint}}")
@@ -211,6 +232,7 @@ func (g *graphCheck) checkTemplates(key string, s PipelineStep) {
 		g.Report(key+".end", "%s is no end: %s", quoteSafely(s.End), idForm)
 	}
 	g.checkTemplate(key+".prompt", s.Prompt)
+	g.checkTemplate(key+".question", s.Question)
 	for i, use := range s.Calls {
 		eachText(use.Args, func(content string) { g.checkTemplate(itemKey(key+".calls", i)+".args", content) })
 		if command, _ := use.Args["command"].(string); use.Tool == llm.RunCommand {
@@ -254,11 +276,23 @@ func (g *graphCheck) refuseField(f pipeline.Field) string {
 		switch {
 		case !ok:
 			return "names no step; the steps are " + strings.Join(g.names, ", ")
-		case path[2] == "output" && !s.Forks() && (s.Output == nil || !s.Output.CanHave(path[3:])):
+		case path[2] == "output" && !s.canLeave(path[3:]):
 			return "is no part of the step's output; give the step a schema that has it, as output"
 		}
 	}
 	return ""
+}
+
+// canLeave reports whether the output of the step can have a value at a path.
+func (s PipelineStep) canLeave(path []string) bool {
+	switch s.Kind {
+	case pipeline.Parallel, pipeline.ForEach:
+		return true
+	case pipeline.Approval:
+		return len(path) == 0 || len(path) == 1 && slices.Contains([]string{"approved", "option", "text", "by"}, path[0])
+	case pipeline.Agent, pipeline.Tools, pipeline.Session:
+	}
+	return s.Output != nil && s.Output.CanHave(path)
 }
 
 // eachText calls do with every text in arguments.
@@ -288,6 +322,7 @@ func (s PipelineStep) Reads() (names []string) {
 		}
 	}
 	read(s.Prompt)
+	read(s.Question)
 	for _, use := range s.Calls {
 		eachText(use.Args, read)
 	}

@@ -70,6 +70,8 @@ func (p Pipeline) drawGraph(way path) string {
 			opened, closed = "{{", "}}"
 		case pipeline.Parallel, pipeline.ForEach:
 			opened, closed = "[/", "/]"
+		case pipeline.Approval:
+			opened, closed = "([", "])"
 		}
 		label := s.Name + "<br/>" + string(s.Kind)
 		if s.Agent != "" {

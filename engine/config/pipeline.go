@@ -79,7 +79,7 @@ func (r *retry) Policy() pipeline.Retries {
 // PipelineStep is one step of a graph.
 type PipelineStep struct {
 	Name          string          `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
-	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session,parallel,for_each" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text; parallel runs branches at the same time; for_each runs a branch for each item of a list."`
+	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session,parallel,for_each,approval" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text; parallel runs branches at the same time; for_each runs a branch for each item of a list; approval asks a person and waits for the reply."`
 	Agent         string          `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
 	Prompt        string          `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
 	Destinations  []string        `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
@@ -108,6 +108,9 @@ type PipelineStep struct {
 	AtOnce        *int   `json:"at_once,omitempty" min:"1" max:"100" doc:"How many items of a for_each run at the same time. null: 8."`
 	MaxItems      *int   `json:"max_items,omitempty" min:"1" max:"10000" doc:"How many items a for_each goes through; a longer list ends it with the status error. null: 500."`
 	OnItemFailure string `json:"on_item_failure,omitempty" enum:"fail,continue" doc:"When an item of a for_each fails: fail ends the step with the status error; continue goes on with the other items. Without it fail."`
+
+	Question string   `json:"question,omitempty" doc:"What an approval step asks a person; a template. The reply approves or denies, which rules tell apart by approved."`
+	Options  []string `json:"options,omitempty" doc:"What the person can choose from, 2 to 10 of them; the choice is the step's text, and a denial is still possible. Without options the reply approves or denies."`
 
 	Team   string `json:"team,omitempty" doc:"The team of a session step: a name from the worker's configuration."`
 	Config *Team  `json:"config,omitempty" doc:"The team of a session step, in place of a name."`
@@ -145,7 +148,7 @@ type branch struct {
 func (b branch) Rule() pipeline.Branch {
 	return pipeline.Branch{
 		When: pipeline.Status(b.When.Status), ExitCode: b.When.ExitCode, Failed: b.When.Failed, TextMatches: b.When.TextMatches, Output: len(b.When.Output) > 0, To: b.To,
-		Conflict: b.When.Conflict, FailedAbove: b.When.Items.failedAbove(),
+		Conflict: b.When.Conflict, FailedAbove: b.When.Items.failedAbove(), Approved: b.When.Approved,
 	}
 }
 
@@ -156,6 +159,7 @@ type condition struct {
 	Failed      *bool  `json:"failed,omitempty" doc:"Whether the step, or a tool call of a tools step, failed."`
 	TextMatches string `json:"text_matches,omitempty" doc:"A regular expression (RE2) that matches the step's text somewhere."`
 
+	Approved *bool       `json:"approved,omitempty" doc:"Whether the person whom an approval step asked has approved, or chosen an option."`
 	Conflict *bool       `json:"conflict,omitempty" doc:"Whether branches or items of the step changed the same file differently."`
 	Items    *itemCounts `json:"items,omitempty" doc:"Conditions on the numbers of branches or items: {failed: {above: 0}}."`
 
@@ -345,6 +349,9 @@ func (g *graphCheck) checkStepLimits(key string, s PipelineStep) {
 	if s.Kind != pipeline.Agent && l.ModelCalls != nil {
 		g.Report(key+".limits.model_calls", "has no meaning for a step of kind %s; remove it", s.Kind)
 	}
+	if s.Kind == pipeline.Approval && (l.Seconds != nil || l.CostUSD != nil) {
+		g.Report(key+".limits", "has no meaning for a step of kind %s, which waits for as long as it takes; remove it", s.Kind)
+	}
 	if s.Forks() && (l.Seconds != nil || l.CostUSD != nil) {
 		g.Report(key+".limits", "has no meaning for a step of kind %s; limit the steps of its branches", s.Kind)
 	}
@@ -416,7 +423,7 @@ func (s PipelineStep) endStatuses() []string {
 			statuses = append(statuses, string(status))
 		}
 		statuses = append(statuses, teamFailures...)
-	case pipeline.Tools, pipeline.Parallel, pipeline.ForEach:
+	case pipeline.Tools, pipeline.Parallel, pipeline.ForEach, pipeline.Approval:
 	}
 	return statuses
 }
@@ -424,6 +431,9 @@ func (s PipelineStep) endStatuses() []string {
 func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) {
 	if when.Status != "" && !slices.Contains(s.endStatuses(), when.Status) {
 		g.Report(key+".status", "a step of kind %s does not end with the status %s; %s", s.Kind, when.Status, suggestChoice(when.Status, s.endStatuses()))
+	}
+	if when.Approved != nil && s.Kind != pipeline.Approval {
+		g.Report(key+".approved", "only steps of kind approval ask for one; look at status, failed, text_matches or output")
 	}
 	if (when.Conflict != nil || when.Items != nil) && !s.Forks() {
 		g.Report(key, "only steps of kind parallel and for_each have conflicts and items; look at status, failed, text_matches or output")
@@ -438,7 +448,9 @@ func (g *graphCheck) checkCondition(key string, s PipelineStep, when condition) 
 	for path, match := range when.Output {
 		at := joinKey(key+".output", path)
 		switch _, err := regexp.Compile(match.Matches); {
-		case err == nil && s.Forks():
+		case err == nil && s.canLeave(strings.Split(path, ".")):
+		case s.Kind == pipeline.Approval:
+			g.Report(at, "the output of an approval has approved, option, text and by, and no %s", quoteSafely(path))
 		case s.Output == nil:
 			g.Report(key+".output", "the step has no output; give it a schema, as output")
 		case !s.Output.CanHave(strings.Split(path, ".")):

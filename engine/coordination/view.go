@@ -35,20 +35,23 @@ type View struct {
 // Question is a question to a person that waits for a reply, in a View and in `conclave inbox`. The driver sets ID
 // and Kind.
 type Question struct {
-	ID           string    `json:"id"`   // of the run
-	Kind         string    `json:"kind"` // of the run
-	QuestionID   string    `json:"question_id"`
-	QuestionKind AskKind   `json:"question_kind"`
-	Agent        string    `json:"agent"`
-	Text         string    `json:"text"`
-	Why          string    `json:"why,omitempty"`
-	Options      []string  `json:"options"`
-	Tool         string    `json:"tool"`           // empty for a question of an agent
-	Arguments    string    `json:"arguments"`      // JSON as the model wrote it, without secrets
-	Path         string    `json:"path,omitempty"` // of the document with the whole question, if it is long
-	Since        time.Time `json:"since"`
-	Until        time.Time `json:"until"`
+	ID           string     `json:"id"`   // of the run
+	Kind         string     `json:"kind"` // of the run
+	QuestionID   string     `json:"question_id"`
+	QuestionKind AskKind    `json:"question_kind"`
+	Agent        string     `json:"agent"`
+	Text         string     `json:"text"`
+	Why          string     `json:"why,omitempty"`
+	Options      []string   `json:"options"`
+	Tool         string     `json:"tool"`           // empty for a question of an agent
+	Arguments    string     `json:"arguments"`      // JSON as the model wrote it, without secrets
+	Path         string     `json:"path,omitempty"` // of the document with the whole question, if it is long
+	Since        time.Time  `json:"since"`
+	Until        *time.Time `json:"until"` // null without a limit
 }
+
+// TakesOption reports whether the question is the approval of a pipeline's step with options, of which one approves.
+func (q Question) TakesOption() bool { return q.QuestionKind == AskApproval && len(q.Options) > 0 }
 
 // AgentView is one agent in a View.
 type AgentView struct {
@@ -217,7 +220,7 @@ func (s *State) viewQuestions() []Question {
 		})
 		q := Question{
 			QuestionID: c.ID, QuestionKind: c.Ask.Kind, Agent: s.Agents[asker].ID, Text: c.Ask.Text, Why: c.Ask.Why, Options: append([]string{}, c.Ask.Options...),
-			Arguments: c.Arguments, Path: c.ArgumentsPath, Since: c.Ask.Since, Until: s.lapseOf(c.Ask),
+			Arguments: c.Arguments, Path: c.ArgumentsPath, Since: c.Ask.Since, Until: new(s.lapseOf(c.Ask)),
 		}
 		if c.Ask.Kind != AskQuestion {
 			q.Tool = c.Name

@@ -10,6 +10,7 @@ import (
 
 	"conclave/activities"
 	acts "conclave/activities/pipeline"
+	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/engine/pipeline"
 	"conclave/engine/text"
@@ -32,6 +33,17 @@ func (p *run) showProgress() {
 	if now.Status == workflows.Running && now.Parked != nil {
 		fields[workflows.MemoStatus], fields[workflows.MemoParked] = workflows.Parked, *now.Parked
 	}
+	if open := now.Questions; len(open) > 0 || p.asked {
+		p.asked = true
+		fields[workflows.MemoQuestions] = workflows.ShortQuestions(open)
+		if len(open) > 0 && fields[workflows.MemoStatus] == workflows.Running {
+			fields[workflows.MemoStatus] = workflows.Waiting
+		}
+	}
+	if asks := len(now.Questions) > 0; asks != p.asks && p.begun && p.result == nil {
+		p.asks = asks
+		p.searchIndex().Change(p.ctx, map[bool]string{true: workflows.Waiting, false: workflows.Running}[asks])
+	}
 	if p.begun {
 		fields[MemoPipeline], fields[workflows.MemoOffline], fields[workflows.MemoPaused] = p.id, p.prepared.Offline, now.Paused
 	}
@@ -47,6 +59,15 @@ func (p *run) currentState() acts.State {
 		return now
 	}
 	now.View = p.core.View()
+	for _, q := range p.core.OpenQuestions() {
+		now.Questions = append(now.Questions, coordination.Question{
+			ID: p.id, Kind: workflows.KindPipeline, QuestionID: q.ID, QuestionKind: coordination.AskApproval, Agent: q.Place(),
+			Text: q.Text, Options: append([]string{}, q.Options...), Path: q.Path, Since: q.Since,
+		})
+	}
+	if p.core.AwaitsPerson() {
+		now.Phase = coordination.PhaseWaitingForPerson
+	}
 	switch {
 	case p.core.Result != nil:
 		now.Status, now.Reason = string(p.core.Result.Status), p.core.Result.Reason
@@ -94,6 +115,9 @@ func boardMarkdown(s acts.State, p acts.Prepared) string {
 	}
 	if s.Status == workflows.Running && s.Paused {
 		b.Print("**Paused:** nothing runs\n\n`conclave resume %s` · `conclave cancel %s`\n\n", id, id)
+	}
+	for _, q := range s.Questions {
+		b.Question(id, q)
 	}
 	if p.Offline {
 		b.WriteString("Offline: the built-in deterministic model plays the agents.\n\n")

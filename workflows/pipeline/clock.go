@@ -26,10 +26,11 @@ func (p *run) setClock(left *float64) {
 	p.clock.left = time.Duration(seconds * float64(time.Second))
 }
 
-// windClock stops the clock if the run is paused, parked, ended or at its finally step, and restarts it otherwise.
+// windClock stops the clock if the run is paused, parked, ended, at its finally step or waits for people alone, and
+// restarts it otherwise.
 func (p *run) windClock() {
 	c := &p.clock
-	still := p.core.Held() || p.core.Done() || p.core.Closing != nil
+	still := p.core.Held() || p.core.AwaitsPerson() || p.core.Done() || p.core.Closing != nil
 	switch {
 	case p.core.Graph.Seconds == 0:
 	case still && c.stop != nil:

@@ -31,7 +31,7 @@ type step struct {
 	cancel  workflow.CancelFunc
 	stopped bool
 
-	question workflow.Future              // nil unless the team's question is being written
+	question workflow.Future              // nil unless the question to the team or to a person is being written
 	team     workflow.ChildWorkflowFuture // nil unless the session is running
 	session  string                       // ID of the session
 	renamed  bool                         // the first ID belonged to another session
@@ -54,11 +54,15 @@ func (p *run) launchStep(l pipeline.Launch) {
 	s := &step{p: p, launch: l}
 	s.ctx, s.cancel = workflow.WithCancel(p.ctx)
 	p.steps = append(p.steps, s)
-	if l.Kind != pipeline.Session {
+	switch {
+	case l.Asks():
+		ctx := workflows.Preparing(s.ctx, stepName(l)+" · its question to a person")
+		s.question = workflow.ExecuteActivity(ctx, registered.AskPerson, s.activityInput(nil))
+	case l.Kind == pipeline.Session:
+		s.askTeam()
+	default:
 		s.beginActivity(nil)
-		return
 	}
-	s.askTeam()
 }
 
 func (s *step) askTeam() {
@@ -86,6 +90,8 @@ func stepName(l pipeline.Launch) string {
 func stepSummary(l pipeline.Launch) string {
 	text := fmt.Sprintf("%s · %s", stepName(l), l.Kind)
 	switch {
+	case l.Reply != nil:
+		text += " · goes on with the reply"
 	case l.Join != nil:
 		text += " · joins its branches"
 	case l.ResumeFrom != "":
@@ -145,10 +151,20 @@ func (s *step) addTo(selector workflow.Selector) {
 	}
 }
 
+// receiveQuestion begins the session of a step's team, or the wait for a person.
 func (s *step) receiveQuestion(f workflow.Future) {
+	var asked pipeline.Question
 	var q acts.TeamQuestion
-	if err := f.Get(s.p.ctx, &q); err != nil {
+	to := any(&q)
+	if s.launch.Asks() {
+		to = &asked
+	}
+	if err := f.Get(s.p.ctx, to); err != nil {
 		s.failStep(s.failureOf(err))
+		return
+	}
+	if s.launch.Asks() {
+		s.endStep(pipeline.Asked{Launch: s.launch.ID, Question: asked})
 		return
 	}
 	s.session, s.resumed = cmp.Or(q.Session, s.activityInput(nil).TeamSession()), q.Resume

@@ -51,12 +51,15 @@ type run struct {
 	clock clock
 
 	teller workflows.Teller
+	asked  bool // the memo has questions to people, or had some
+	asks   bool // the search attribute says that questions are open
 
 	recorder workflows.Recorder
-	messages []pipeline.Keep // not on record yet
-	recorded int             // number of the last event on record
-	traced   int             // entries of the trace on record
-	over     bool            // the run ends with the next record
+	messages []pipeline.Keep  // not on record yet
+	replies  []pipeline.Reply // likewise
+	recorded int              // number of the last event on record
+	traced   int              // entries of the trace on record
+	over     bool             // the run ends with the next record
 	writing  acts.RecordInput
 }
 
@@ -75,7 +78,9 @@ func newRun(ctx workflow.Context, in Input) (*run, error) {
 	if c := in.Continued; c != nil {
 		p.core, p.prepared, p.recorded, p.traced = c.Core, c.Prepared, c.Recorded, c.Traced
 		p.setClock(c.SecondsLeft)
-		p.teller.Waited(p.core.View().Parked) // the previous run has told it
+		p.teller.Waited(p.core.View().Parked) // the previous run has told it, and the questions
+		p.tellAsked(nil)
+		p.asks = len(p.core.OpenQuestions()) > 0
 		for _, w := range p.core.BegunWaits() {
 			p.startWait(w)
 		}
@@ -130,6 +135,7 @@ func (p *run) awaitOutcome() error {
 			return nil
 		}
 		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
+		p.tellAsked(p.ctx)
 		p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
 		// Running steps read messages from the store.
 		if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
@@ -139,6 +145,13 @@ func (p *run) awaitOutcome() error {
 		if p.ctx.Err() != nil {
 			return p.ctx.Err()
 		}
+	}
+}
+
+// tellAsked tells the receivers of notices the open questions to people. Without a context they only count as told.
+func (p *run) tellAsked(ctx workflow.Context) {
+	for _, q := range p.core.OpenQuestions() {
+		p.teller.TellAsked(ctx, string(coordination.PhaseWaitingForPerson), q.ID, q.Text)
 	}
 }
 
@@ -286,6 +299,18 @@ var verbs = []workflows.Verb[pipeline.Event]{
 		Name: workflows.RetrySignal, Keys: []string{"branch"}, About: "Continue the failed steps of a parked run, or that of a branch: {branch}.",
 		Input: func(in workflows.Request) pipeline.Event { return pipeline.Retry{Branch: in.Branch} },
 	},
+	{
+		Name: workflows.ReplySignal, Kept: true, Keys: []string{"question", "text", "option", "by"}, About: "Choose an option of a step's question: {question, option}.",
+		Input: func(in workflows.Request) pipeline.Event {
+			return pipeline.Replied{Question: in.Question, Text: in.Text, Option: in.Option, By: in.By}
+		},
+	},
+	{
+		Name: workflows.ApproveSignal, Kept: true, Keys: []string{"question", "allow", "note", "by"}, About: "Approve or deny what a step asks: {question, allow, note?}.",
+		Input: func(in workflows.Request) pipeline.Event {
+			return pipeline.Replied{Question: in.Question, Allow: in.Allow, Note: in.Note, By: in.By}
+		},
+	},
 	{Name: workflows.ResumeSignal, About: "Resume after a pause.", Event: pipeline.Resume{}},
 	{Name: workflows.PauseSignal, About: "Suspend the running step, keeping its work, and launch nothing.", Event: pipeline.Pause{}},
 }
@@ -381,8 +406,9 @@ func (p *run) endCancelled() (acts.Result, error) {
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
 	p.messages = append(p.messages, p.core.TakeMessages()...) // of an update that came when nothing is drained any more
+	p.replies = append(p.replies, p.core.TakeReplies()...)
 	p.writing = acts.RecordInput{
-		Run: p.id, Messages: p.messages, Status: p.smallState(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
+		Run: p.id, Messages: p.messages, Replies: p.replies, Status: p.smallState(), Over: p.over, Traced: p.traced, Trace: slices.Clone(p.core.Trace[p.traced:]),
 	}
 	if p.over {
 		p.writing.Began = workflow.GetInfo(ctx).WorkflowStartTime
@@ -394,14 +420,14 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	}
 	p.writing.Saved = &acts.Saved{Core: p.core.Outline(), Prepared: p.prepared, Recorded: p.core.Events, Traced: len(p.core.Trace), SecondsLeft: p.secondsLeft()}
 	p.writing.Saved.Prepared.Graph = pipeline.Graph{}
-	p.messages = nil
+	p.messages, p.replies = nil, nil
 	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
 }
 
 // Recorded receives the result of the activity that StartRecord started.
 func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	if err := written.Get(ctx, nil); err != nil {
-		p.messages = append(p.writing.Messages, p.messages...)
+		p.messages, p.replies = append(p.writing.Messages, p.messages...), append(p.writing.Replies, p.replies...)
 		return err
 	}
 	if n := len(p.writing.Events); n > 0 {

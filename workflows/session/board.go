@@ -52,7 +52,7 @@ func (s *session) setMemo(ctx workflow.Context, status string) {
 		}
 		if open := s.currentState().Questions; len(open) > 0 || s.asked {
 			s.asked = true
-			fields[workflows.MemoQuestions] = shortQuestions(open)
+			fields[workflows.MemoQuestions] = workflows.ShortQuestions(open)
 		}
 	}
 	s.memo.Set(ctx, fields)
@@ -73,31 +73,6 @@ func (s *session) memoStatus() string {
 		return workflows.Waiting
 	}
 	return workflows.Running
-}
-
-// maxQuestions bounds the questions in the memo, in bytes.
-const maxQuestions = 2 << 10
-
-// shortQuestions returns the JSON of questions for the memo. Questions that are too long are shortened to a line.
-//
-//workflowcheck:ignore // their JSON is the same in every run
-func shortQuestions(open []coordination.Question) string {
-	if len(open) == 0 {
-		return ""
-	}
-	const most = 10
-	open = slices.Clone(open[:min(len(open), most)])
-	data, err := json.Marshal(open)
-	for i := 0; err == nil && len(data) > maxQuestions && i < len(open); i++ {
-		q := &open[i]
-		q.Path, q.Arguments, q.Why, q.Options = cmp.Or(q.Path, "questions/"+q.QuestionID+".json"), "", "", []string{}
-		q.Text = text.Truncate(q.Text, maxQuestions/most/2)
-		data, err = json.Marshal(open)
-	}
-	if err != nil {
-		return ""
-	}
-	return string(data)
 }
 
 func (s *session) readTimeline() ([]coordination.Entry, error) {
@@ -180,11 +155,7 @@ func boardMarkdown(s acts.State, p acts.Prepared) string {
 		b.Print("**Paused:** nothing runs, and the session's time stands still\n\n`conclave resume %s` · %s", id, commands)
 	}
 	for _, q := range s.Questions {
-		command := "reply"
-		if q.QuestionKind != coordination.AskQuestion {
-			command = "approve"
-		}
-		b.Print("**Waits for a person** since %s: %s: %s\n\n`conclave %s %s %s`\n\n", q.Since.UTC().Format("15:04:05 UTC"), q.Agent, text.Markdown(q.Text), command, id, q.QuestionID)
+		b.Question(id, q)
 	}
 	b.Ignored(s.Ignored)
 	switch {

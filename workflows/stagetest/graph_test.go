@@ -53,6 +53,18 @@ func playPipeline(w *world) func(*world) {
 			steps = slices.Delete(steps, len(steps)-3, len(steps)-2)
 		}
 	}
+	gate := map[string]any{"name": "gate", "kind": "approval", "question": "Go on?"}
+	switch w.pick("setting gate", "none", "none", "before the end", "in a branch") {
+	case "before the end":
+		gate["next"] = []map[string]any{{"when": map[string]any{"approved": true}, "to": "end"}, {"to": "again"}}
+		again := map[string]any{"name": "again", "kind": "approval", "question": "When?", "options": []string{"now", "later"}}
+		steps[2]["next"], steps = "gate", append(steps, gate, again)
+	case "in a branch":
+		if at := slices.IndexFunc(steps, func(s map[string]any) bool { return s["name"] == "right" }); at >= 0 {
+			gate["next"] = "look"
+			steps[at]["next"], steps = "gate", append(steps, gate)
+		}
+	}
 	definition := map[string]any{
 		"start": "main", "agents": []any{agent}, "steps": steps, "limits": map[string]any{"max_transitions": 8},
 		"on_step_failure": w.pick("setting on_step_failure", "stop", "park"),
@@ -106,9 +118,23 @@ func (f *facts) concludedPipeline(run *flow) {
 	}
 	f.checkCalls(r.Usage)
 	f.checkBranches(r)
+	f.checkGates(r)
 	f.ended = run
 	if r.Status == "error" {
 		f.w.people.goOn(run)
+	}
+}
+
+// checkGates requires that people have allowed as often as a gate was passed.
+func (f *facts) checkGates(r pipelineacts.Result) {
+	passed := 0
+	for _, g := range r.Trace {
+		if g.Step == "gate" && g.Approved != nil && *g.Approved {
+			passed++
+		}
+	}
+	if passed > len(f.allowed) {
+		f.w.breaks(askedFirst, "the gate was passed %d times, and people have allowed %d times", passed, len(f.allowed))
 	}
 }
 

@@ -258,6 +258,7 @@ func (p *people) reply(f *flow, at string, open []coordination.Question) {
 	switch allow := q.QuestionKind == coordination.AskApproval; {
 	case q.QuestionKind == coordination.AskUnknown:
 		in.Option = 3
+	case q.TakesOption():
 	case allow:
 		allow = p.w.pick(at+", may it run", "yes", "no") == "yes"
 		in.Option, in.Allow, verb = 0, &allow, workflows.ApproveSignal

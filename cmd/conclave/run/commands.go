@@ -28,7 +28,7 @@ func Commands(cli *cli.CLI, kinds []*Kind, offer Offer) []*cobra.Command {
 	c := commands{cli: cli, kinds: kinds, offer: offer}
 	all := []*cobra.Command{
 		c.watchCommand(), c.statusCommand(), c.resultCommand(), c.sayCommand(), c.pauseCommand(), c.resumeCommand(), c.cancelCommand(), c.retryCommand(),
-		c.replyCommand(), c.approveCommand(workflows.ApproveSignal, "Allow a call"), c.approveCommand(denyVerb, "Refuse a call"),
+		c.replyCommand(), c.approveCommand(workflows.ApproveSignal, "Allow a call, or approve a step"), c.approveCommand(denyVerb, "Refuse a call, or deny a step"),
 	}
 	for _, cmd := range all {
 		cmd.Long += "\n\nID is that of a session or a pipeline run, or SLUG/RUN_ID of a scenario's run."

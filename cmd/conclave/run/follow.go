@@ -171,7 +171,7 @@ func (f *Follower) refreshActivities(ctx context.Context, news bool) {
 
 // waitsAlone reports whether the team that asks a person does nothing else.
 func (f *Follower) waitsAlone(ctx context.Context) bool {
-	if len(f.run.Questions) == 0 || !f.run.Running() {
+	if len(f.run.Questions) == 0 || !f.run.Running() || len(f.run.Activities) > 0 {
 		return false
 	}
 	var state struct {

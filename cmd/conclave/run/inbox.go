@@ -19,6 +19,7 @@ import (
 	"conclave/engine/coordination"
 	"conclave/engine/files/artifact"
 	"conclave/workflows"
+	pipelineflow "conclave/workflows/pipeline"
 	sessionflow "conclave/workflows/session"
 )
 
@@ -41,7 +42,7 @@ func questionsIn(m *commonpb.Memo, workflow, pipeline string) (open []Question) 
 
 // findQuestions returns the open questions of all runs, the oldest first. It needs one query and no worker.
 func findQuestions(ctx context.Context, conn *cli.Connection) ([]Question, error) {
-	query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", sessionflow.Type)
+	query := fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running'", sessionflow.Type, pipelineflow.Type)
 	found, err := Executions(ctx, conn, query+fmt.Sprintf(" AND (%s = '%s' OR %[1]s IS NULL)", workflows.AttributeStatus, workflows.Waiting))
 	if _, unknown := errors.AsType[*serviceerror.InvalidArgument](err); unknown { // the namespace has no such attribute
 		found, err = Executions(ctx, conn, query)
@@ -59,6 +60,9 @@ func findQuestions(ctx context.Context, conn *cli.Connection) ([]Question, error
 
 // answerCommand returns the command lines that answer a question.
 func (q Question) answerCommand(c *cli.CLI) string {
+	if q.TakesOption() {
+		return "`" + c.CommandLine("reply", q.Workflow, q.QuestionID) + " --option N` or `" + c.CommandLine("deny", q.Workflow, q.QuestionID) + "`"
+	}
 	if q.QuestionKind == coordination.AskQuestion {
 		return "`" + c.CommandLine("reply", q.Workflow, q.QuestionID) + " TEXT`"
 	}
@@ -97,8 +101,8 @@ func (c commands) inboxCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "inbox", SuggestFor: []string{"questions", "approvals"},
 		Short: "List what waits for a person, over all runs",
-		Long: `List the questions and approvals that wait for a person, over all sessions, the oldest
-first. It asks the server alone and needs no worker.
+		Long: `List the questions and approvals that wait for a person, over all sessions and pipeline
+runs, the oldest first. It asks the server alone and needs no worker.
 
 What is too long for a list is shown with --full, which reads the store.`,
 		Example: `  conclave inbox
@@ -187,7 +191,11 @@ func (q Question) loadWhole(ctx context.Context, conn *cli.Connection) Question 
 	}
 	ctx, stop := context.WithTimeout(ctx, cli.ReachTimeout)
 	defer stop()
-	stored, err := artifact.ReadJSON[artifact.Question](ctx, conn.Store, artifact.InBucket(q.ID).Question(q.QuestionID))
+	layout := artifact.InBucket(q.ID)
+	if q.Kind == workflows.KindPipeline {
+		layout = artifact.InPipeline(q.ID)
+	}
+	stored, err := artifact.ReadJSON[artifact.Question](ctx, conn.Store, layout.Question(q.QuestionID))
 	if err != nil {
 		return q
 	}
@@ -199,9 +207,9 @@ func (c commands) replyCommand() *cobra.Command {
 	r := &Request{Verb: workflows.ReplySignal}
 	cmd := &cobra.Command{
 		Use: "reply ID [QUESTION] TEXT", SuggestFor: []string{"answer"},
-		Short: "Answer a question of an agent",
-		Long: `Answer a question that an agent has asked a person: with a text, or with one of its
-options. QUESTION can be left out if only one is open. The first answer counts; a
+		Short: "Answer a question of an agent or a step",
+		Long: `Answer a question that an agent, or a step of a pipeline, has asked a person: with a
+text, or with one of its options. QUESTION can be left out if only one is open. The first answer counts; a
 question that is closed is refused with what was decided.
 
 Without an address, reply joins the local stack; it runs no steps.`,
@@ -227,9 +235,9 @@ func (c commands) approveCommand(verb, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   verb + " ID [QUESTION]",
 		Short: short,
-		Long: short + ` about which a session asks. It is allowed or refused for
-this one call: another call, or other arguments, are asked about anew. QUESTION can be left
-out if only one is open.
+		Long: short + `, about which a session or a step of a pipeline asks. A call is
+allowed or refused once: another call, or other arguments, are asked about anew. QUESTION
+can be left out if only one is open.
 
 Without an address, ` + verb + ` joins the local stack; it runs no steps.`,
 		Example: "  conclave " + verb + " 20261121-153012-k3f9\n  conclave " + verb + " 20261121-153012-k3f9 --note 'as we agreed'",
@@ -282,7 +290,7 @@ func (r Request) answerUpdate() (Update, error) {
 	if err := cli.CheckText("TEXT", r.Text+r.Note, coordination.MaxText, "shorten it"); err != nil {
 		return Update{}, err
 	}
-	u := Update{Name: r.Verb, Action: r.Verb, Next: "watch", NeedsSteps: true, Accepted: "answered; the agent goes on, %s follows it"}
+	u := Update{Name: r.Verb, Action: r.Verb, Next: "watch", NeedsSteps: true, Accepted: "answered; it goes on, %s follows it"}
 	if r.Verb == workflows.ReplySignal {
 		u.Payload = workflows.Request{Question: r.Question, Text: r.Text, Option: r.Option, By: r.By}
 		return u, nil

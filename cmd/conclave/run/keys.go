@@ -159,7 +159,7 @@ func (k *keyboard) take(typed string) (r Request) {
 			r = k.call
 		}
 		return r
-	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskApproval && strings.HasPrefix(typed, "r"):
+	case len(k.asked) > 0 && (k.asked[0].QuestionKind != coordination.AskApproval || k.asked[0].TakesOption()) && strings.HasPrefix(typed, "r"):
 		k.entry, k.message = replyEntry, nil
 		return k.takeText(typed[1:])
 	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskQuestion && (typed == "a" || typed == "d"):
@@ -244,10 +244,14 @@ func (k *keyboard) promptLines() []string {
 		return k.callLines(width)
 	case k.help:
 		return strings.Split("  "+strings.ReplaceAll(ansi.Wordwrap(keyHelp, width-4, ""), "\n", "\n  "), "\n")
-	case len(k.asked) > 0 && k.asked[0].QuestionKind == coordination.AskQuestion:
+	case len(k.asked) > 0 && (k.asked[0].QuestionKind == coordination.AskQuestion || k.asked[0].TakesOption()):
 		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press r to reply"}
 	case len(k.asked) > 0:
-		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press a to approve the call of " + cli.Line(k.asked[0].Tool) + ", d to deny it"}
+		what := "it"
+		if tool := k.asked[0].Tool; tool != "" {
+			what = "the call of " + cli.Line(tool)
+		}
+		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press a to approve " + what + ", d to deny it"}
 	}
 	return nil
 }
@@ -257,6 +261,11 @@ func (k *keyboard) callLines(width int) []string {
 	if k.of.Path != "" && k.call.Verb == workflows.ApproveSignal {
 		k.entry = keyEntry
 		return []string{"  the call is too long for this screen: look at it with `conclave inbox --full`, then approve it there"}
+	}
+	if k.of.Tool == "" { // of a step
+		does := map[bool]string{true: "denies", false: "approves"}[k.call.Verb == denyVerb]
+		asked := cli.Line(k.of.Agent) + " asks: " + cli.Line(k.of.Text)
+		return append(strings.Split("  "+strings.ReplaceAll(ansi.Wrap(asked, width-4, ""), "\n", "\n  "), "\n"), "  Enter "+does+" it, any other key leaves it open")
 	}
 	shown := cli.Line(k.of.Agent) + " asks to call " + cli.Line(k.of.Tool) + " with " + cli.Line(k.of.Arguments)
 	does := "allows"

@@ -159,6 +159,10 @@ func (r *rules) controlNames() []string {
 // judgeText ends a step with a text. A step with an output has it in the text, or from its team (rule 21).
 func (r *rules) judgeText(content string) loop.Ruling {
 	p, kind := payload{Text: content, results: r.results}, kindCompleted
+	if reply := r.task.Reply; reply != nil {
+		p.Output, _ = json.Marshal(map[string]any{"approved": reply.Allow, "option": reply.Option, "text": reply.Text, "by": reply.By}) // encoding of these cannot fail
+		return loop.Ruling{Action: controlAction(kind, p)}
+	}
 	if j := r.task.Join; j != nil {
 		if p.Output, p.Why = j.Output, j.Why; p.Why != "" {
 			kind, p.Failed = kindFailed, true
@@ -200,7 +204,7 @@ func (r *rules) readOutput(content string) (output json.RawMessage, words string
 		if given == "" {
 			return nil, "", errors.New("the decision has no data")
 		}
-	case pipeline.Parallel, pipeline.ForEach: // these end with their Join
+	case pipeline.Parallel, pipeline.ForEach, pipeline.Approval: // these end with their Join or Reply
 	}
 	d, err := r.task.Output.Read([]byte(given))
 	return d.JSON, words, err

@@ -128,6 +128,19 @@ func (s Step) reserveNumber(ctx context.Context, store artifact.Store) (int, err
 	return n, nil
 }
 
+// PersonQuestion fills the question of an approval step in with the values that it names.
+func (s Step) PersonQuestion(ctx context.Context, store artifact.Store, question string) (string, error) {
+	t, err := pipeline.ReadTemplate(question)
+	if err != nil {
+		return "", err
+	}
+	values, err := s.Values(ctx, store)
+	if err != nil {
+		return "", err
+	}
+	return t.Fill(values.Value)
+}
+
 // committedNumber returns the number of the step to resume if that step has a commit that the
 // workflow does not know, and otherwise 0.
 func (s Step) committedNumber(ctx context.Context, store artifact.Store) (int, error) {
@@ -158,7 +171,7 @@ type opened struct {
 func (o *opened) loadTexts(ctx context.Context) error {
 	l := o.Launch
 	o.task = task{
-		Kind: l.Kind, Request: o.Request, Output: o.Output, Data: o.Data, Join: o.Join, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
+		Kind: l.Kind, Request: o.Request, Output: o.Output, Data: o.Data, Join: o.Join, Reply: l.Reply, Destinations: o.Destinations, Deepest: l.Deepest, Closed: l.Closed, Used: l.Used, Most: l.Most, Omitted: l.Omitted,
 		CostUSD: l.CostUSD, StopAtFailure: o.StopAtFailure, Frame: quoteDelimiter(o.Token),
 	}
 	for _, ref := range l.History {
@@ -272,6 +285,7 @@ type committed struct {
 	Lists     []pipeline.List `json:"lists,omitempty"`     // in the output
 	Conflicts []string        `json:"conflicts,omitempty"` // of a join
 	Lost      int             `json:"lost,omitempty"`      // branches of a join that failed
+	Approved  *bool           `json:"approved,omitempty"`  // whether the person who was asked has approved
 }
 
 // caller is the blob with the conversation of a caller.
@@ -290,6 +304,9 @@ func (o *opened) sealAction(ctx context.Context) func(loop.Action) (step.Sealed,
 		c.Text = step.Paths{}.Rewrite(c.Text) // the next step has another directory
 		c.Iterations, c.Team, c.Matched = o.rules.countIterations(), o.Team, matchContents(o.Contents, c.Text, c.Output)
 		c.Lists = countLists(o.Lists, c.Output)
+		if r := o.Launch.Reply; r != nil {
+			c.Approved = &r.Allow
+		}
 		if o.Join != nil {
 			c.Conflicts, c.Lost = o.Join.Conflicts, o.Join.Lost
 		}
@@ -340,7 +357,7 @@ func Ended(c artifact.Commit) (pipeline.Ended, error) {
 		Status: pipeline.Completed, To: p.To, Messages: p.Messages, Iterations: p.Iterations,
 		Text: p.Text, Said: p.Text != "" && c.Kind != kindCall, Workspace: c.Manifest, Usage: c.Usage,
 		ExitCode: p.ExitCode, Failed: p.Failed, Team: p.Team, Matched: p.Matched, Output: p.Output,
-		Lists: p.Lists, Conflicts: p.Conflicts, Lost: p.Lost,
+		Lists: p.Lists, Conflicts: p.Conflicts, Lost: p.Lost, Approved: p.Approved,
 	}
 	switch c.Kind {
 	case kindCompleted:

@@ -36,6 +36,7 @@ type task struct {
 	Output *llm.DataSchema // nil for a text alone
 	Data   json.RawMessage // of a team's decision; nil without
 	Join   *Merge          // nil for a step that joins no branches
+	Reply  *pipeline.Reply // of a person; nil for a step that asks none
 
 	// Destinations are the steps that this step may jump to or call. Deepest is set if no
 	// call is possible because the stack is full.

@@ -248,12 +248,12 @@ func (pipelineReporter) PrintStatus(ctx context.Context, conn *cli.Connection, r
 	}
 	if conn.Scripted() {
 		if state.Status == workflows.Running {
-			state.Status = runs.Waiting(state.Paused, state.Parked)
+			state.Status = waitingStatus(state, r)
 		}
 		return runs.PrintState(conn, r, liveState{state, r.Doing(state.Step)})
 	}
 	lines := stateTable(state, r, time.Now())
-	for _, h := range pipelineHolds(conn.CLI, state, r.Name()) {
+	for _, h := range append(runs.QuestionHolds(conn.CLI, r), pipelineHolds(conn.CLI, state, r.Name())...) {
 		lines = append(lines, "  "+h.Why, "    "+h.Release)
 	}
 	result := "result"
@@ -264,6 +264,15 @@ func (pipelineReporter) PrintStatus(ctx context.Context, conn *cli.Connection, r
 		lines = append(lines, "  "+spent)
 	}
 	return runs.PrintStatus(ctx, conn, r, lines, result)
+}
+
+// waitingStatus returns the status of an open run, which may wait for a person.
+func waitingStatus(s acts.State, r runs.Run) string {
+	status := runs.Waiting(s.Paused, s.Parked)
+	if status == workflows.Running && len(r.Questions) > 0 {
+		return workflows.Waiting
+	}
+	return status
 }
 
 // liveState is the state of a run with the activity of its running step.
@@ -291,7 +300,7 @@ const (
 func stateTable(s acts.State, r runs.Run, now time.Time) []string {
 	status := s.Status
 	if status == workflows.Running {
-		status = runs.Waiting(s.Paused, s.Parked)
+		status = waitingStatus(s, r)
 	}
 	parts := []string{r.ID, strings.ReplaceAll(status, "_", " ")}
 	parts = append(parts, cli.Clock(r.Elapsed().Round(time.Second)))

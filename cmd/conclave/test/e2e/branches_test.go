@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,4 +136,76 @@ steps:
 	require.Equal(t, "work/completed", inBranch(r, "each/0"))
 	require.Equal(t, "work/cancelled", inBranch(r, "each/1"))
 	require.Equal(t, "tidy/completed", inBranch(r, ""))
+}
+
+// A person approves while another branch runs and everything is killed in between: the question stays, is answered
+// once, and the branch that had ended does not run again. The migration asks before it changes a file.
+func TestPipelineApproval(t *testing.T) {
+	t.Parallel()
+	script := map[string][]reply{"model-a": {says("Drafted."), says("Done as said.")}, "model-b": {says("Looked.")}}
+	model := newModelServer(t, script)
+	c := newCLI(t)
+	file := c.file("p.yaml", model.pipeline(`start: both
+steps:
+  - {name: both, kind: parallel, branches: {left: draft, right: look}, next: end}
+  - {name: draft, agent: agent_a, next: gate}
+  - {name: gate, kind: approval, question: "Ship {{ .steps.draft.text }}", next: [{when: {approved: true}, to: ship}, {to: when}]}
+  - {name: when, kind: approval, question: When?, options: [now, later], next: ship}
+  - {name: ship, kind: tools, calls: [{tool: write_file, args: {path: said.txt, content: "{{ .steps.when.text }}"}}]}
+  - {name: look, agent: agent_b}
+  - {name: end, agent: agent_a, history: true}
+`))
+	out := c.conclave("pipeline", "run", "--automation", "--id", "asks", file, "A haiku")
+	require.Equal(t, 2, out.code, out.stderr)
+	require.Equal(t, "waiting_for_person", lastOf(out.stderr))
+	c.killAll()
+	q := c.waiting(t)
+	require.Equal(t, []string{"asks", "approval", "Ship Drafted."}, []string{q.ID, q.Kind, q.Text})
+	require.Contains(t, c.conclave("list").stdout+c.conclave("pipeline", "list").stdout, "waiting")
+	require.Contains(t, c.conclave("status", "asks").stdout, "both/left · gate asks: Ship Drafted.")
+	require.Equal(t, 1, c.conclave("reply", "asks", "yes").code, "it takes no text")
+	require.Equal(t, 0, c.conclave("deny", "asks", "--note", "not so fast").code)
+	refused := c.conclave("approve", "asks", q.Question)
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.stderr, "is closed: denied: not so fast, by ")
+	c.killAll()
+	require.Equal(t, 2, c.conclave("watch", "--automation", "asks").code)
+	c.killAll()
+	require.Equal(t, 1, c.conclave("approve", "asks").code, "it has options")
+	require.Equal(t, 0, c.conclave("reply", "asks", "--option", "2").code)
+	out = c.conclave("watch", "--automation", "asks")
+	require.Equal(t, 0, out.code, out.stderr)
+	r := endOf(t, out)
+	require.Equal(t, "draft/completed gate/completed when/completed ship/completed", inBranch(r, "both/left"))
+	require.Equal(t, "look/completed", inBranch(r, "both/right"))
+	require.Equal(t, "both/completed end/completed", inBranch(r, ""))
+	require.Equal(t, 2, model.calls("model-a"))
+	require.Equal(t, 1, model.calls("model-b"), "the branch that had ended is not run again")
+	require.JSONEq(t, `{"approved":false,"option":0,"text":"not so fast","by":`+quoted(t, r, "gate", "by")+`}`, string(r.Outputs["gate"]))
+	pulled := filepath.Join(c.home, "pulled")
+	require.Equal(t, 0, c.conclave("pull", "--verify", "asks", pulled).code)
+	require.FileExists(t, filepath.Join(pulled, "questions", q.Question+".answer.json"))
+	said, err := os.ReadFile(filepath.Join(pulled, "branches/both/left/steps/004-ship/workspace/said.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "later", string(said))
+
+	require.NoError(t, os.MkdirAll(filepath.Join(c.home, "repo"), 0o755))
+	c.file("repo/a.go", "package a\n")
+	c.file("repo/b.go", "package a\n")
+	out = c.conclave("pipeline", "run", "--offline", "--automation", "--id", "moves", "--base", filepath.Join(c.home, "repo"), example(t, "migration.yaml"), "Rename it.")
+	confined(t, out)
+	require.Equal(t, 2, out.code, out.stderr)
+	require.Empty(t, c.conclave("diff", "--name-only", "moves").stdout, "nothing is changed before the approval")
+	require.Equal(t, 0, c.conclave("deny", "moves").code)
+	r = endOf(t, c.conclave("watch", "--automation", "moves"))
+	require.Equal(t, "escalated", r.EndedAs)
+	require.Equal(t, "list/completed plan/completed gate/completed", inBranch(r, ""))
+}
+
+// quoted returns a part of a step's output as JSON.
+func quoted(t *testing.T, r acts.Result, step, part string) string {
+	t.Helper()
+	var output map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(r.Outputs[step], &output))
+	return string(output[part])
 }

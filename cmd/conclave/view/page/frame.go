@@ -132,7 +132,7 @@ func (v *view) waitNow() wait {
 		}
 	}
 	if open := v.State.Questions; len(open) > 0 && v.State.Parked == nil && !v.State.Paused {
-		return wait{workflows.Waiting, "It waits for you", cleanLine(open[0].Agent + " asks: " + open[0].Text), open[0].Since}
+		return waitForReply(open[0])
 	}
 	why, _, _ := strings.Cut(describeProgress(v.Session), ".")
 	if len(v.Activity) == 0 {
@@ -141,29 +141,37 @@ func (v *view) waitNow() wait {
 	return waitFor(v.State.Parked, v.State.Paused, why, since)
 }
 
-// answerActions returns the answers to the open questions that the page shows whole, the first question first.
-func (v *view) answerActions() (all []action) {
-	if v.Live == nil || v.Live.Token == "" || !v.Running() {
+func waitForReply(q coordination.Question) wait {
+	return wait{workflows.Waiting, "It waits for you", cleanLine(q.Agent) + " asks:", q.Since}
+}
+
+// answerActions returns the answers to the open questions of a run that the page shows whole, the first question first.
+func (l *Live) answerActions(id string, open []coordination.Question) (all []action) {
+	if l == nil || l.Token == "" {
 		return nil
 	}
-	for _, q := range v.State.Questions {
+	for _, q := range open {
 		add := func(verb, name string) *action {
 			all = append(all, action{
-				Path: v.Live.Base + "/" + verb, Token: v.Live.Token, Verb: verb, Name: name, Question: q.QuestionID,
-				Command: commandLine(v.Live, verb, v.ID, q.QuestionID),
+				Path: l.Base + "/" + verb, Token: l.Token, Verb: verb, Name: name, Question: q.QuestionID,
+				Command: commandLine(l, verb, id, q.QuestionID),
 			})
 			return &all[len(all)-1]
 		}
 		switch {
-		case q.Path != "": // a person approves only a call that is shown whole
+		case q.Path != "": // a person approves only what is shown whole
 			continue
-		case q.QuestionKind == coordination.AskApproval:
+		case q.QuestionKind == coordination.AskApproval && !q.TakesOption():
 			add(workflows.ApproveSignal, "Approve").Main = true
 			add("deny", "Deny").Harmful = true
 			continue
 		}
 		for i, o := range q.Options {
-			add(workflows.ReplySignal, cleanLine(o)).Option = i + 1
+			choice := add(workflows.ReplySignal, cleanLine(o))
+			choice.Option, choice.Command = i+1, choice.Command+fmt.Sprintf(" --option %d", i+1)
+		}
+		if q.TakesOption() {
+			add("deny", "Deny").Harmful = true
 		}
 		if q.QuestionKind == coordination.AskQuestion {
 			reply := add(workflows.ReplySignal, "Reply")
@@ -174,7 +182,12 @@ func (v *view) answerActions() (all []action) {
 }
 
 // Actions returns the requests that the session takes in its state.
-func (v *view) Actions() []action { return append(v.answerActions(), v.steerActions()...) }
+func (v *view) Actions() []action {
+	if !v.Running() {
+		return v.steerActions()
+	}
+	return append(v.Live.answerActions(v.ID, v.State.Questions), v.steerActions()...)
+}
 
 func (v *view) steerActions() []action {
 	s := steering{ID: v.ID, Running: v.Running(), Paused: v.State.Paused, To: v.Agents}

@@ -57,7 +57,7 @@ func TestDraw_question(t *testing.T) {
 	}
 	asks := coordination.Question{QuestionID: "q1", QuestionKind: coordination.AskQuestion, Agent: "agent_a", Text: "Which <b>?\u202e", Options: []string{"this", "that"}, Since: stage.Began}
 	html := draw(Live{Token: "t"}, asks)
-	require.Contains(t, visible(html), "waiting It waits for you agent_a asks: Which &lt;b&gt;?")
+	require.Contains(t, visible(html), "waiting It waits for you agent_a asks: since 2026-11-22 09:00:00 UTC , 2026-11-22 09:00:00 UTC agent_a : Which &lt;b&gt;? this that")
 	require.NotContains(t, html, "Which <b>")
 	require.NotContains(t, html, "\u202e")
 	require.Contains(t, html, `<input type="hidden" name="question" value="q1"><input type="hidden" name="option" value="2">`)

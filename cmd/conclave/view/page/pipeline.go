@@ -50,6 +50,8 @@ func (v *pipelineView) Shown() string {
 		return workflows.Parked
 	case v.Paused && v.Running():
 		return workflows.Paused
+	case len(v.Questions) > 0 && v.Running():
+		return workflows.Waiting
 	case v.Status == "":
 		return "no status yet"
 	}
@@ -81,6 +83,9 @@ func (v *pipelineView) Wait() wait {
 	if ended := v.Ended(); !ended.IsZero() {
 		at = ended
 	}
+	if len(v.Questions) > 0 && v.Parked == nil && !v.Paused {
+		return waitForReply(v.Questions[0])
+	}
 	return waitFor(v.Parked, v.Paused, why, at)
 }
 
@@ -93,7 +98,10 @@ func (v *pipelineView) Actions() []action {
 	if v.Running() {
 		s.Say = "A message to the agents"
 	}
-	return v.Live.actions(s)
+	if !v.Running() {
+		return v.Live.actions(s)
+	}
+	return append(v.Live.answerActions(v.ID, v.Questions), v.Live.actions(s)...)
 }
 
 // Commands returns the command lines that continue where the page ends.
