@@ -91,7 +91,7 @@ func (a *Activities) equipStep(ctx context.Context, run *attempt.Attempt, p conf
 	switch s.Kind {
 	case pipeline.Session:
 		return a.equipDecision(ctx, run, s, in, ps)
-	case pipeline.Parallel, pipeline.ForEach:
+	case pipeline.Parallel, pipeline.ForEach, pipeline.Nested:
 		return equipJoin(ctx, run, s, ps)
 	case pipeline.Approval:
 		if in.Launch.Reply == nil {

@@ -61,6 +61,9 @@ func (r Reach) locatePath(value, kind string) string {
 	return path
 }
 
+// maxID bounds an agent's ID and the name of a step, in bytes.
+const maxID = 32
+
 // agentID is the form of an agent's ID and of a step's name.
 var agentID = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 

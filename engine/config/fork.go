@@ -8,8 +8,10 @@ import (
 	"conclave/engine/pipeline"
 )
 
-// Forks reports whether the step runs branches or items.
-func (s PipelineStep) Forks() bool { return s.Kind == pipeline.Parallel || s.Kind == pipeline.ForEach }
+// Forks reports whether the step runs branches, items or a nested pipeline.
+func (s PipelineStep) Forks() bool {
+	return s.Kind == pipeline.Parallel || s.Kind == pipeline.ForEach || s.Kind == pipeline.Nested
+}
 
 // Defaults of a for_each.
 const (
@@ -62,6 +64,9 @@ func (s PipelineStep) Fork(n *pipeline.Node) {
 	}
 	if n.Any = s.Join == "any"; s.OnConflict != failKey {
 		n.OnConflict = s.OnConflict
+	}
+	if s.Kind == pipeline.Nested {
+		n.Branches, n.Result = []pipeline.Entrance{{Name: "run", Step: s.Each}}, s.Result
 	}
 	n.StopAtFailure = s.OnBranchFailure == failKey || s.OnBranchFailure == "" && !n.Any
 	if s.Kind != pipeline.ForEach {
@@ -231,7 +236,7 @@ func (g *graphCheck) checkForks(lines [][]string, inItem bool, itemSteps, seen m
 			g.checkBranch(lines, name, s.Branches[branch], joinKey(key+".branches", branch), inItem, itemSteps, seen)
 		}
 		if s.Each != "" {
-			g.checkBranch(lines, name, s.Each, key+".step", true, itemSteps, seen)
+			g.checkBranch(lines, name, s.Each, key+".step", inItem || s.Kind == pipeline.ForEach, itemSteps, seen)
 		}
 		seen[name] = false
 	}
@@ -268,6 +273,9 @@ func (g *graphCheck) checkItemFields(key string, s PipelineStep) {
 	}
 	check(key+".prompt", s.Prompt)
 	check(key+".question", s.Question)
+	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
+		eachText(s.Inputs[name], func(content string) { check(joinKey(key+".inputs", name), content) })
+	}
 	for i, use := range s.Calls {
 		eachText(use.Args, func(content string) { check(itemKey(key+".calls", i)+".args", content) })
 	}

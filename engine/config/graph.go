@@ -70,6 +70,8 @@ func (g *graphCheck) checkSteps() {
 			g.checkForEach(key, s)
 		case pipeline.Approval:
 			g.checkApproval(key, s)
+		case pipeline.Nested:
+			g.checkNested(key, s)
 		}
 	}
 	g.checkLines()
@@ -101,18 +103,22 @@ func (g *graphCheck) checkStepNames() {
 // meaningless lists the keys without a meaning for each kind of step. Their
 // defaults are accepted, since the canonical form contains them.
 var meaningless = map[pipeline.Kind][]string{
-	pipeline.Agent:    slices.Concat([]string{"calls", "config", "team", "on_tool_error"}, forkKeys, askKeys),
-	pipeline.Tools:    slices.Concat([]string{"config", "team", "prompt", "history", "max_iterations"}, forkKeys, askKeys),
-	pipeline.Session:  slices.Concat([]string{"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"}, forkKeys, askKeys),
-	pipeline.Parallel: slices.Concat([]string{"items", "step", "at_once", "max_items", "on_item_failure"}, workKeys, askKeys),
-	pipeline.ForEach:  slices.Concat([]string{"branches", "join", "on_branch_failure"}, workKeys, askKeys),
-	pipeline.Approval: slices.Concat(forkKeys, workKeys),
+	pipeline.Agent:    slices.Concat([]string{"calls", "config", "team", "on_tool_error"}, forkKeys, askKeys, nestKeys),
+	pipeline.Tools:    slices.Concat([]string{"config", "team", "prompt", "history", "max_iterations"}, forkKeys, askKeys, nestKeys),
+	pipeline.Session:  slices.Concat([]string{"calls", "agent", "max_iterations", "on_tool_error", "tools", "mcp_servers"}, forkKeys, askKeys, nestKeys),
+	pipeline.Parallel: slices.Concat([]string{"step"}, itemKeys, workKeys, askKeys, nestKeys),
+	pipeline.ForEach:  slices.Concat([]string{"branches", "join", "on_branch_failure"}, workKeys, askKeys, nestKeys),
+	pipeline.Approval: slices.Concat(forkKeys, workKeys, nestKeys),
+	pipeline.Nested:   slices.Concat([]string{"branches", "join", "on_branch_failure", "on_conflict"}, itemKeys, workKeys, askKeys),
 }
 
-// forkKeys belong to steps that fork, workKeys to steps that do something themselves, and askKeys to steps that ask.
+// itemKeys and forkKeys belong to steps that fork, workKeys to steps that do something themselves, askKeys to steps that
+// ask, and nestKeys to those that are another pipeline.
 var (
+	itemKeys = []string{"items", "at_once", "max_items", "on_item_failure"}
+	forkKeys = append([]string{"branches", "join", "on_branch_failure", "on_conflict", "step"}, itemKeys...)
 	askKeys  = []string{"question", "options"}
-	forkKeys = []string{"branches", "join", "on_branch_failure", "on_conflict", "items", "step", "at_once", "max_items", "on_item_failure"}
+	nestKeys = []string{"file", "inputs", "result"}
 	workKeys = []string{"agent", "prompt", "destinations", "max_iterations", "output", "retry", "history", "tools", "mcp_servers", "calls", "on_tool_error", "team", "config"}
 )
 
@@ -286,7 +292,7 @@ func (g *graphCheck) refuseField(f pipeline.Field) string {
 // canLeave reports whether the output of the step can have a value at a path.
 func (s PipelineStep) canLeave(path []string) bool {
 	switch s.Kind {
-	case pipeline.Parallel, pipeline.ForEach:
+	case pipeline.Parallel, pipeline.ForEach, pipeline.Nested:
 		return true
 	case pipeline.Approval:
 		return len(path) == 0 || len(path) == 1 && slices.Contains([]string{"approved", "option", "text", "by"}, path[0])

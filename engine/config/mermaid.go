@@ -68,7 +68,7 @@ func (p Pipeline) drawGraph(way path) string {
 			opened, closed = "[[", "]]"
 		case pipeline.Session:
 			opened, closed = "{{", "}}"
-		case pipeline.Parallel, pipeline.ForEach:
+		case pipeline.Parallel, pipeline.ForEach, pipeline.Nested:
 			opened, closed = "[/", "/]"
 		case pipeline.Approval:
 			opened, closed = "([", "])"
@@ -117,7 +117,8 @@ func (p Pipeline) listEdges() []edge {
 			edges = append(edges, edge{s.Name, s.Branches[name], branchArrow, fmt.Sprintf("|%q|", name)})
 		}
 		if s.Each != "" {
-			edges = append(edges, edge{s.Name, s.Each, branchArrow, `|"each item"|`})
+			label := map[bool]string{true: `|"each item"|`, false: ""}[s.Kind == pipeline.ForEach]
+			edges = append(edges, edge{s.Name, s.Each, branchArrow, label})
 		}
 		if s.FollowsConflict() && s.OnConflict != "" {
 			edges = append(edges, edge{s.Name, s.OnConflict, ruleArrow, `|"conflict"|`})

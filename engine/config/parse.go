@@ -54,15 +54,16 @@ func ParseSingle(file string, data []byte) (Team, error) {
 
 // ParsePipeline reads a pipeline from YAML or JSON, with warnings about its unreachable steps.
 // It checks everything that needs no connection, since a run that fails in the middle has
-// already cost money. Errors are of type Problems.
+// already cost money. The files of steps of kind pipeline are put in if the reach has a directory.
+// Errors are of type Problems.
 func ParsePipeline(name string, data []byte, reach Reach) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil, nil)
+	return pipelineReader{reach: reach, defaults: Defaults[Pipeline]()}.read(name, data)
 }
 
 // ValidatePipeline is ParsePipeline with a check of the MCP servers that the document defines:
 // check refuses those whose programs are not on this machine.
 func ValidatePipeline(name string, data []byte, reach Reach, check func(MCPServer) error) (Pipeline, Problems, error) {
-	return parsePipeline(name, data, reach, Defaults[Pipeline](), nil, check)
+	return pipelineReader{reach: reach, defaults: Defaults[Pipeline](), program: check}.read(name, data)
 }
 
 // ParsePipelineRun is ParsePipeline for a run. If a person watches it, a failed step parks the run
@@ -73,24 +74,38 @@ func ParsePipelineRun(name string, data []byte, reach Reach, watched bool, other
 	if watched {
 		defaults.OnStepFailure = parkOnStepFailure
 	}
-	return parsePipeline(name, data, reach, defaults, others, nil)
+	return pipelineReader{reach: reach, defaults: defaults, others: others}.read(name, data)
 }
 
-func parsePipeline(name string, data []byte, reach Reach, defaults Pipeline, others []Agent, program func(MCPServer) error) (Pipeline, Problems, error) {
-	d := newDecoder(name, reach, reflect.TypeFor[Pipeline]())
-	d.others = others
-	p, err := decodeDocument(d, data, defaults, emptyPipeline, func(p Pipeline) {
+// pipelineReader is how a pipeline is read, and the pipelines in whose files its steps name others.
+type pipelineReader struct {
+	reach    Reach
+	defaults Pipeline
+	others   []Agent               // whose models the agents get that name none
+	program  func(MCPServer) error // nil without a check of programs
+	within   []string              // the files that lead to this one
+}
+
+func (r pipelineReader) read(name string, data []byte) (Pipeline, Problems, error) {
+	d := newDecoder(name, r.reach, reflect.TypeFor[Pipeline]())
+	d.others = r.others
+	p, err := decodeDocument(d, data, r.defaults, emptyPipeline, func(p Pipeline) {
 		d.fillModels(p.Agents)
 		g := graphCheck{Decoder: d, pipeline: p}
 		g.checkSteps()
-		if program != nil {
-			g.checkPrograms(program)
+		if r.program != nil {
+			g.checkPrograms(r.program)
 		}
 	})
 	if err != nil {
 		return p, nil, err
 	}
-	return p, (&graphCheck{Decoder: d, pipeline: p}).warnOfUnreachable(), nil
+	g := &graphCheck{Decoder: d, pipeline: p}
+	whole := r.addFiles(g)
+	if err := d.problems.inTextOrder(); err != nil {
+		return p, nil, err
+	}
+	return whole, g.warnOfUnreachable(), nil
 }
 
 // fillModels sets the models of agents that name neither a model nor a server.
@@ -208,6 +223,9 @@ func (ps Problems) inTextOrder() error {
 		return nil
 	}
 	slices.SortStableFunc(ps, func(a, b problem) int {
+		if a.File != b.File {
+			return 0
+		}
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Key, b.Key))
 	})
 	return ps

@@ -79,7 +79,7 @@ func (r *retry) Policy() pipeline.Retries {
 // PipelineStep is one step of a graph.
 type PipelineStep struct {
 	Name          string          `json:"name" doc:"The step's name: a lower-case letter, then up to 31 lower-case letters, digits, _ or -."`
-	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session,parallel,for_each,approval" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text; parallel runs branches at the same time; for_each runs a branch for each item of a list; approval asks a person and waits for the reply."`
+	Kind          pipeline.Kind   `json:"kind" default:"agent" enum:"agent,tools,session,parallel,for_each,pipeline,approval" doc:"agent is a model with tools; tools is a list of tool calls without a model; session is a team whose decision is the step's text; parallel runs branches at the same time; for_each runs a branch for each item of a list; pipeline runs another pipeline as a step; approval asks a person and waits for the reply."`
 	Agent         string          `json:"agent,omitempty" doc:"The agent that runs the step, or, for a tools step, lends its tools; without a name the first one."`
 	Prompt        string          `json:"prompt,omitempty" doc:"The system message of an agent's step; put before the request of a session's."`
 	Destinations  []string        `json:"destinations,omitempty" doc:"The steps that jump_to_step and call_step can name; for agents only."`
@@ -104,10 +104,14 @@ type PipelineStep struct {
 	OnConflict      string            `json:"on_conflict,omitempty" doc:"When branches or items changed the same file differently: fail ends the step with the status error; a step comes next and finds both sides in .conclave/branches/NAME/. Without it fail, unless a rule names the conflict."`
 
 	Items         any    `json:"items,omitempty" doc:"The list that a for_each goes through: a list, or {from: STEP, path: files} for a list in the output of a step."`
-	Each          string `json:"step,omitempty" doc:"The step with which each item of a for_each begins."`
+	Each          string `json:"step,omitempty" doc:"The step with which each item of a for_each begins, or a nested pipeline that is put in."`
 	AtOnce        *int   `json:"at_once,omitempty" min:"1" max:"100" doc:"How many items of a for_each run at the same time. null: 8."`
 	MaxItems      *int   `json:"max_items,omitempty" min:"1" max:"10000" doc:"How many items a for_each goes through; a longer list ends it with the status error. null: 500."`
 	OnItemFailure string `json:"on_item_failure,omitempty" enum:"fail,continue" doc:"When an item of a for_each fails: fail ends the step with the status error; continue goes on with the other items. Without it fail."`
+
+	File   string         `json:"file,omitempty" doc:"The file of a step that is another pipeline, beside this one; it is put in before a run starts."`
+	Inputs map[string]any `json:"inputs,omitempty" doc:"The inputs of the pipeline in the file: values, or fields of this one such as {{ .item }}."`
+	Result string         `json:"result,omitempty" doc:"The step whose newest text is that of a nested pipeline; set where its file is put in."`
 
 	Question string   `json:"question,omitempty" doc:"What an approval step asks a person; a template. The reply approves or denies, which rules tell apart by approved."`
 	Options  []string `json:"options,omitempty" doc:"What the person can choose from, 2 to 10 of them; the choice is the step's text, and a denial is still possible. Without options the reply approves or denies."`
@@ -423,7 +427,7 @@ func (s PipelineStep) endStatuses() []string {
 			statuses = append(statuses, string(status))
 		}
 		statuses = append(statuses, teamFailures...)
-	case pipeline.Tools, pipeline.Parallel, pipeline.ForEach, pipeline.Approval:
+	case pipeline.Tools, pipeline.Parallel, pipeline.ForEach, pipeline.Nested, pipeline.Approval:
 	}
 	return statuses
 }

@@ -93,7 +93,7 @@ func (s *State) TakeReplies() []Reply {
 	return taken
 }
 
-// askPerson makes the lane of an approval step wait for the reply to its question (rule 31).
+// askPerson makes the lane of an approval step wait for the reply to its question (rule 32).
 func (b *lane) askPerson(s *State, e Asked) {
 	l := b.Running.Launch
 	l.ResumeFrom, l.Uncounted = "", false
@@ -103,7 +103,7 @@ func (b *lane) askPerson(s *State, e Asked) {
 }
 
 // withdrawQuestion closes the question of a lane that no longer waits for it, and returns the launch that would ask
-// anew (rule 32); nil if none is open.
+// anew (rule 33); nil if none is open.
 func (b *lane) withdrawQuestion(s *State) *Launch {
 	if b.Asking == nil {
 		return nil
@@ -141,7 +141,7 @@ func (s *State) findAsking(question string) *lane {
 	return nil
 }
 
-// refuseReplied applies rule 32.
+// refuseReplied applies rule 33.
 func (s *State) refuseReplied(e Replied) error {
 	b := s.findAsking(e.Question)
 	if b == nil {

@@ -96,11 +96,13 @@
 //     and while the other steps are cut off. Neither the limits of the run nor its
 //     cancellation end it. Its failure makes a run with a result fail; reopening that
 //     run repeats it alone.
-//  31. An approval step asks a person and waits. While its question is open, no step of its
+//  31. A step that is another pipeline opens one branch, and has the text and the output of its
+//     result or of its last step.
+//  32. An approval step asks a person and waits. While its question is open, no step of its
 //     lane runs, and the time of a run that waits for people alone stands still. The reply
 //     approves, denies or chooses an option. The step then goes on with the reply as its text
 //     and is completed; a pause does not close the question, but holds back that step.
-//  32. A question is closed by its first reply, or withdrawn by the end of the run or of its
+//  33. A question is closed by its first reply, or withdrawn by the end of the run or of its
 //     branch; a reply that comes later is refused with how it was closed. A run that is
 //     reopened asks anew what was withdrawn.
 package pipeline

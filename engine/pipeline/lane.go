@@ -75,7 +75,7 @@ type Joined struct {
 }
 
 // isFork reports whether a step of the kind forks its lane.
-func (k Kind) isFork() bool { return k == Parallel || k == ForEach }
+func (k Kind) isFork() bool { return k == Parallel || k == ForEach || k == Nested }
 
 // lanes returns every lane that has not ended, alone or with the lane that it branched from, in the order of the
 // tree: a lane before its branches.
@@ -270,7 +270,7 @@ const (
 // decide is rule 26.
 func (f *fork) decide(n *Node) verdict {
 	open := f.Items - len(f.Lanes)
-	if n.Kind == Parallel {
+	if n.Kind != ForEach {
 		open = len(n.Branches) - len(f.Lanes)
 	}
 	failed, completed := 0, 0
@@ -312,6 +312,9 @@ func (b *lane) joinFork(s *State) {
 		j := Joined{Name: s.Graph.findNode(f.Step).branchName(i), Status: Cancelled}
 		if child.End != nil {
 			j.Status, j.Reason, j.Final = child.End.Status, child.End.Reason, child.End.Final
+			if n := s.Graph.findNode(f.Step); n.Result != "" {
+				j.Final = newestText(child.History, n.Result)
+			}
 			if j.Changed = child.Workspace != b.Workspace; j.Changed {
 				j.Workspace = child.Workspace
 			}
@@ -368,17 +371,21 @@ func (b *lane) failFork(s *State) {
 }
 
 func (n *Node) branchName(i int) string {
-	if n.Kind == Parallel {
+	if n.Kind != ForEach {
 		return n.Branches[i].Name
 	}
 	return strconv.Itoa(i)
 }
 
 func (n *Node) describeBranch(i int) string {
-	if n.Kind == Parallel {
-		return "branch " + n.Branches[i].Name
+	switch n.Kind {
+	case Nested:
+		return "its pipeline"
+	case ForEach:
+		return "item " + strconv.Itoa(i)
+	case Parallel, Agent, Tools, Session, Approval:
 	}
-	return "item " + strconv.Itoa(i)
+	return "branch " + n.Branches[i].Name
 }
 
 // endLine ends a lane: the run with its first lane, else the branch, about which its fork decides.

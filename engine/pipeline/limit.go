@@ -242,7 +242,8 @@ type Node struct {
 	Reads []string `json:"reads,omitempty"` // steps whose values its templates name
 	End   string   `json:"end,omitempty"`   // the end of a run that ends with this step, in words of its own
 
-	Branches []Entrance `json:"branches,omitempty"` // of a parallel step
+	Branches []Entrance `json:"branches,omitempty"` // of a parallel step; the line of a nested pipeline
+	Result   string     `json:"result,omitempty"`   // the step whose text a nested pipeline has; empty for the last one
 	Items    Items      `json:"items,omitzero"`     // of a for_each
 	Each     string     `json:"each,omitempty"`     // first step of each item
 	AtOnce   int        `json:"at_once,omitempty"`  // most items that are open at once, at least 1
@@ -283,6 +284,7 @@ const (
 	Parallel Kind = "parallel" // branches that run at the same time
 	ForEach  Kind = "for_each" // a branch for each item of a list
 
+	Nested   Kind = "pipeline" // the line of another pipeline
 	Approval Kind = "approval" // a person who approves or denies, or chooses an option
 )
 

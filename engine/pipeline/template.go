@@ -38,6 +38,14 @@ type Field struct {
 
 func (f Field) String() string { return "." + strings.Join(f.Path, ".") }
 
+// Source returns the field as it stands in a template.
+func (f Field) Source() string {
+	if f.JSON {
+		return "{{ json " + f.String() + " }}"
+	}
+	return "{{ " + f.String() + " }}"
+}
+
 // Step returns the step whose value the field is, or "".
 func (f Field) Step() string {
 	if f.Path[0] == StepsValue && len(f.Path) > 1 {
@@ -96,6 +104,45 @@ func (t Template) Fields() (fields []Field) {
 		}
 	}
 	return fields
+}
+
+// Field returns the field of a template that is one field and nothing else, or nil.
+func (t Template) Field() *Field {
+	var one *Field
+	for _, p := range t {
+		switch {
+		case p.field != nil && one == nil:
+			one = p.field
+		case p.field != nil, strings.TrimSpace(p.text) != "":
+			return nil
+		}
+	}
+	return one
+}
+
+// FillTexts returns a copy of a JSON value with every text in it filled in.
+func FillTexts(value any, fill func(string) (string, error)) (out any, err error) {
+	switch v := value.(type) {
+	case string:
+		return fill(v)
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			if list[i], err = FillTexts(item, fill); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, item := range v {
+			if object[name], err = FillTexts(item, fill); err != nil {
+				return nil, err
+			}
+		}
+		return object, nil
+	}
+	return value, nil
 }
 
 // Fill returns the text with each field replaced.

@@ -113,12 +113,30 @@ func (s Step) joinResults(ctx context.Context, store artifact.Store, m *Merge) e
 	}
 	m.Text = strings.TrimSpace(b.String())
 	var err error
-	if s.Launch.Kind == pipeline.ForEach {
+	switch s.Launch.Kind {
+	case pipeline.ForEach:
 		m.Output, err = json.Marshal(list)
-	} else {
+	case pipeline.Nested:
+		m.Text, m.Output, err = s.nestedResult(ctx, store)
+	case pipeline.Parallel, pipeline.Agent, pipeline.Tools, pipeline.Session, pipeline.Approval:
 		m.Output, err = json.Marshal(object)
 	}
 	return err
+}
+
+// nestedResult returns the text and the output of the pipeline that is the step.
+func (s Step) nestedResult(ctx context.Context, store artifact.Store) (said string, output json.RawMessage, err error) {
+	for _, j := range s.Launch.Join.Branches {
+		if j.Final == nil {
+			continue
+		}
+		c, err := ReadCommit(ctx, store, s.Layout, *j.Final)
+		if err != nil {
+			return "", nil, fmt.Errorf("read the result of the nested pipeline: %w", err)
+		}
+		said, output = c.Text, c.Output
+	}
+	return said, output, nil
 }
 
 // joinFiles merges the workspaces of the branches that changed files.

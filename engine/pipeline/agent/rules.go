@@ -204,7 +204,7 @@ func (r *rules) readOutput(content string) (output json.RawMessage, words string
 		if given == "" {
 			return nil, "", errors.New("the decision has no data")
 		}
-	case pipeline.Parallel, pipeline.ForEach, pipeline.Approval: // these end with their Join or Reply
+	case pipeline.Parallel, pipeline.ForEach, pipeline.Nested, pipeline.Approval: // these end with their Join or Reply
 	}
 	d, err := r.task.Output.Read([]byte(given))
 	return d.JSON, words, err

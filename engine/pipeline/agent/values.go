@@ -67,7 +67,7 @@ func (s Step) Values(ctx context.Context, store artifact.Store) (pipeline.Values
 
 // FillArguments fills the templates in the texts of a call's arguments. In a command, each value is one word.
 func FillArguments(tool string, args map[string]any, v pipeline.Values) (map[string]any, error) {
-	filled, err := fillTexts(args, func(content string) (string, error) {
+	filled, err := pipeline.FillTexts(args, func(content string) (string, error) {
 		t, err := pipeline.ReadTemplate(content)
 		if err != nil {
 			return "", err
@@ -82,28 +82,4 @@ func FillArguments(tool string, args map[string]any, v pipeline.Values) (map[str
 	})
 	out, _ := filled.(map[string]any)
 	return out, err
-}
-
-func fillTexts(value any, fill func(string) (string, error)) (out any, err error) {
-	switch v := value.(type) {
-	case string:
-		return fill(v)
-	case []any:
-		list := make([]any, len(v))
-		for i, item := range v {
-			if list[i], err = fillTexts(item, fill); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case map[string]any:
-		object := make(map[string]any, len(v))
-		for name, item := range v {
-			if object[name], err = fillTexts(item, fill); err != nil {
-				return nil, err
-			}
-		}
-		return object, nil
-	}
-	return value, nil
 }

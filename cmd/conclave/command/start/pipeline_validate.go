@@ -27,6 +27,9 @@ its MCP servers on this machine. All problems are printed with their positions;
 unreachable steps are warnings. Only ` + "`pipeline run`" + ` checks that keys are set and
 that named teams and servers exist.
 
+With --whole the definition is printed as one JSON document, with the files of its steps
+put in, as other clients of Temporal send it.
+
 With --graph the graph is printed for Mermaid: solid arrows are rules, dotted ones are
 jumps and calls of agents, thick ones lead on after max_visits. With --run the steps are
 coloured by how they ended in that run, and the arrows that it took are bold.`,
@@ -41,12 +44,14 @@ coloured by how they ended in that run, and the arrows that it took are bold.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&flags.graph, "graph", false, "print the graph for Mermaid")
+	f.BoolVar(&flags.whole, "whole", false, "print the whole definition as JSON")
 	f.StringVar(&flags.run, "run", "", "colour the graph by the run with this `ID`")
 	return cmd
 }
 
 type validateFlags struct {
 	graph bool
+	whole bool
 	run   string // empty for none
 }
 
@@ -66,6 +71,13 @@ func validatePipeline(ctx context.Context, c *cli.CLI, name string, flags valida
 	f, err := readFile(name, config.Local, func(name string, data []byte, reach config.Reach) (config.Pipeline, config.Problems, error) {
 		return config.ValidatePipeline(name, data, reach, programs.FindProgram)
 	})
+	if flags.whole && err == nil {
+		whole, err := f.Canonical()
+		if err != nil {
+			return err
+		}
+		return c.Print(string(whole) + "\n")
+	}
 	graph := ""
 	if flags.graph && err == nil {
 		if graph, err = drawGraph(ctx, c, f, flags.run); err != nil {

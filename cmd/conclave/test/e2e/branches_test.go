@@ -209,3 +209,36 @@ func quoted(t *testing.T, r acts.Result, step, part string) string {
 	require.NoError(t, json.Unmarshal(r.Outputs[step], &output))
 	return string(output[part])
 }
+
+// A pipeline whose steps are other files runs as one definition, which other clients can send.
+func TestPipelineNested(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.file("note.yaml", `start: write
+result: say
+inputs: {type: object, properties: {name: {type: string}}, required: [name]}
+agents: [{id: a, backend: {type: offline}, tools: {files: true}}]
+steps:
+  - {name: write, kind: tools, calls: [{tool: write_file, args: {path: "{{ .inputs.name }}.txt", content: it}}], next: say}
+  - {name: say, kind: tools, calls: [{tool: read_file, args: {path: "{{ .inputs.name }}.txt"}}], next: end}
+  - {name: end, prompt: Say goodbye.}
+`)
+	file := c.file("p.yaml", `start: each
+agents: [{id: a, backend: {type: offline}}]
+steps:
+  - {name: each, kind: for_each, items: [one, two], step: note, next: last}
+  - {name: note, kind: pipeline, file: note.yaml, inputs: {name: "{{ .item }}"}}
+  - {name: last, kind: pipeline, file: note.yaml, inputs: {name: three}}
+`)
+	out := c.conclave("pipeline", "run", "--automation", "--id", "nested", file, "Go.")
+	require.Equal(t, 0, out.code, out.stderr)
+	r := endOf(t, out)
+	require.Equal(t, "each/completed last/completed", inBranch(r, ""))
+	require.Equal(t, "write/completed say/completed end/completed", inBranch(r, "each/1/note/run"))
+	require.Equal(t, "write-2/completed say-2/completed end-2/completed", inBranch(r, "last/run"))
+	require.Equal(t, "it", r.Final, "the text of its result, not that of its last step")
+	require.Equal(t, "one.txt\nthree.txt\ntwo.txt\n", c.conclave("diff", "--name-only", "nested").stdout)
+
+	whole := c.file("whole.json", c.conclave("pipeline", "validate", "--whole", file).stdout)
+	require.Equal(t, 0, c.conclave("pipeline", "run", "--automation", whole, "Go.").code)
+}
