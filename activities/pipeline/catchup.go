@@ -34,6 +34,11 @@ func (a *Activities) catchUp(ctx context.Context, layout artifact.Layout, core *
 		}
 	}
 	for _, left := range core.LeftSteps() {
+		if _, claimed := l.all[left.ID]; !claimed { // its branch was closed before the record
+			if err := l.readClaims(ctx, pipeline.OpenBranch{Branch: left.Branch, Newest: left.After, Running: left.ID}); err != nil {
+				return err
+			}
+		}
 		c, claimed := l.all[left.ID]
 		if !claimed {
 			continue

@@ -32,6 +32,7 @@ type later struct {
 	earlier map[string]bool // the other runs whose steps the state has, or a reset has undone
 	steps   []finished
 	counted []team.Step // the commits among them, whose documents may be missing
+	answers []int       // the answers of the agent that is read whose evaluations may be among them
 }
 
 // finished is a step and the time of its end.
@@ -47,8 +48,14 @@ func (l *later) catchUp(ctx context.Context) error {
 		return err
 	}
 	for _, a := range view.Agents {
+		l.answers = []int{l.saved.Core.LastAnswer(a.ID)}
 		if err := l.readAgent(ctx, a.ID, a.Step); err != nil {
 			return err
+		}
+		for _, answer := range l.answers {
+			if err := l.readEvaluations(ctx, a.ID, answer); err != nil {
+				return err
+			}
 		}
 	}
 	slices.SortStableFunc(l.steps, func(x, y finished) int { return x.at.Compare(y.at) })
@@ -132,6 +139,40 @@ func suspendedEnd(number int, c artifact.Claim) coordination.Suspended {
 	return coordination.Suspended{End: coordination.End{Launch: launch, Step: number}, Token: c.Token}
 }
 
+// readEvaluations reads the evaluations of an answer, each of which is a step in the answer's directory.
+func (l *later) readEvaluations(ctx context.Context, agent string, answer int) error {
+	if answer == 0 || !l.saved.Core.Config.Critiques {
+		return nil
+	}
+	in := coordination.Launch{Agent: agent, Purpose: coordination.Evaluation, After: answer}
+	place := team.Step{Layout: l.layout, Launch: in}.Place()
+	for n := answer + 1; ; n++ {
+		t, err := step.ReadTranscript(ctx, l.Store, l.layout, place.Dir(n))
+		switch {
+		case errors.Is(err, artifact.ErrNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the evaluations of step %d of %s: %w", answer, agent, err)
+		case l.knowsEnd(t.Claim.Token), t.Commit == nil && !t.Over && l.isRunning(t.Claim.Token):
+			continue
+		case t.Commit == nil:
+			end := suspendedEnd(n, t.Claim)
+			end.Usage = t.Usage()
+			l.addStep(agent, t, coordination.Evaluation, end)
+		default:
+			outcome, err := team.ReadOutcome(*t.Commit)
+			if err != nil {
+				return err
+			}
+			_, in.ID = splitToken(t.Claim.Token)
+			l.counted = append(l.counted, team.Step{Launch: in, Token: t.Claim.Token})
+			r := StepResult{Token: t.Claim.Token, Step: n, Outcome: outcome, Usage: t.Commit.Usage}
+			l.addStep(agent, t, coordination.Evaluation, r.Event(in.ID))
+		}
+		l.steps[len(l.steps)-1].Answer = answer
+	}
+}
+
 func (l *later) addStep(agent string, t step.Transcript, p coordination.Purpose, e coordination.Event) {
 	at := t.Claim.StartedAt
 	if t.Commit != nil {
@@ -150,6 +191,9 @@ func (l *later) readCommit(ctx context.Context, agent string, number int, t step
 		return err
 	}
 	purpose := purposeOf(*t.Commit)
+	if coordination.Action(t.Commit.Kind) == coordination.NewAnswer {
+		l.answers = append(l.answers, number)
+	}
 	if purpose != coordination.Coordinate && !l.isRunning(t.Claim.Token) {
 		l.addStep(agent, t, purpose, suspendedEnd(number, t.Claim))
 		return nil

@@ -99,7 +99,17 @@ type Claim struct {
 	Purpose Purpose
 	Resumes string // execution token of the step that it resumed; empty for none
 	Seen    []Seen // the answers that it was shown at its launch
+	Answer  int    // the step of the answer that an evaluation judges; 0 for other steps
 	Event   Event
+}
+
+// LastAnswer returns the step of an agent's newest answer; 0 without one.
+func (r *roster) LastAnswer(agent string) int {
+	a := r.agentOf(agent)
+	if !a.hasAnswer() {
+		return 0
+	}
+	return a.latestStep()
 }
 
 // CatchUp applies the events of the session after its state was saved: messages of people, then steps in
@@ -129,6 +139,13 @@ func (s *State) relive(a *agent, c Claim, id LaunchID) {
 		return
 	case a.Rest != nil && a.Rest.Token != "" && a.Rest.Token == c.Resumes:
 		s.resumeStep(a)
+	case c.Purpose == Evaluation:
+		left := a.Left // of the agent's own steps
+		s.mintLaunch(a, Launch{
+			Agent: a.ID, Number: a.Number, Round: max(1, a.Rounds), Purpose: Evaluation, After: c.Answer,
+			Answers: len(a.Answers), Given: a.answerCount(), Shown: s.shownTo(a), Messages: s.messagesFor(a), Offered: []Action{SubmitEvaluation},
+		})
+		a.Left = left
 	default:
 		s.admitRecorded(a)
 		if s.hasNews(a) {

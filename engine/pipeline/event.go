@@ -309,9 +309,9 @@ func (s *State) Refuse(event Event) error {
 		return s.refuseReopened()
 	}
 	if s.Done() {
-		switch event.(type) {
+		switch e := event.(type) {
 		case Replied:
-			return s.refuseClosed(event.(Replied).Question)
+			return s.refuseClosed(e.Question)
 		case Pause, Resume, Retry, Said, Cancel:
 			return errors.New("the run is over")
 		case Ended, Broke, Suspended, Reopened, TimeUp, Waited, Asked:

@@ -287,7 +287,7 @@ func (p *run) continueAsNew() error {
 	in := p.in
 	in.ID = p.id
 	in.Continued = &acts.Saved{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced, SecondsLeft: p.secondsLeft()}
-	return workflow.NewContinueAsNewError(p.ctx, Workflow, in)
+	return workflow.NewContinueAsNewError(p.ctx, Type, in) // a name: the worker has no names of functions
 }
 
 var verbs = []workflows.Verb[pipeline.Event]{

@@ -256,7 +256,7 @@ func (s *session) continueAsNew() error {
 	in := s.in
 	in.SessionID, in.History = s.id, nil
 	in.Continued = s.savedState(s.ledger.last - len(s.ledger.events))
-	return workflow.NewContinueAsNewError(s.ctx, Workflow, in)
+	return workflow.NewContinueAsNewError(s.ctx, Type, in) // a name: the worker has no names of functions
 }
 
 // savedState returns the session for the next run. recorded is the number of the last event on record.
