@@ -115,6 +115,12 @@ func (s *State) eachLane(do func(*lane)) {
 	}
 }
 
+// CountLanes returns the number of lanes, those that have ended included.
+func (s *State) CountLanes() (n int) {
+	s.eachLane(func(*lane) { n++ })
+	return n
+}
+
 // isOver reports whether nothing more begins in a lane: the run or a lane that it branched from has ended, or only
 // the finally step of the run goes on.
 func (s *State) isOver(b *lane) bool {

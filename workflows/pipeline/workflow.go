@@ -57,7 +57,11 @@ type run struct {
 	recorder workflows.Recorder
 	messages []pipeline.Keep  // not on record yet
 	replies  []pipeline.Reply // likewise
+	events   []pipeline.Entry // likewise
+	entered  int              // number of the last event among them
 	recorded int              // number of the last event on record
+	rested   time.Time        // start of the newest record
+	overdue  workflow.Future  // the end of the wait before the next one; nil without one
 	traced   int              // entries of the trace on record
 	over     bool             // the run ends with the next record
 	writing  acts.RecordInput
@@ -136,15 +140,46 @@ func (p *run) awaitOutcome() error {
 		}
 		p.teller.TellWait(p.ctx, activities.NoticeParked, p.core.View().Parked)
 		p.tellAsked(p.ctx)
-		p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
-		// Running steps read messages from the store.
-		if !p.recorder.Writing() && (len(p.messages) > 0 || p.recorded != p.core.Events || p.recorder.Due()) {
-			p.recorder.Write(p.ctx, p)
-		}
+		p.collectEvents()
+		p.recordNews()
 		p.awaitEvents()
 		if p.ctx.Err() != nil {
 			return p.ctx.Err()
 		}
+	}
+}
+
+// collectEvents keeps the events that are not on record, of which the core has only the newest.
+func (p *run) collectEvents() {
+	p.core.Stamp(artifact.Timestamp(workflow.Now(p.ctx)))
+	for _, e := range p.core.Timeline() {
+		if e.Seq > max(p.entered, p.recorded) {
+			p.events, p.entered = append(p.events, e), e.Seq
+		}
+	}
+}
+
+// fewLanes is the number of lanes up to which every change is recorded at once. The outline of more is too long for
+// that: each lane adds laneRest to the time between two records.
+const (
+	fewLanes = 20
+	laneRest = 10 * time.Millisecond
+)
+
+// recordNews starts a record of what has changed, or waits for one. Running steps read messages from the store, so these
+// are recorded at once.
+func (p *run) recordNews() {
+	rest := time.Duration(0)
+	if lanes := p.core.CountLanes(); lanes > fewLanes {
+		rest = time.Duration(lanes)*laneRest - workflow.Now(p.ctx).Sub(p.rested)
+	}
+	switch {
+	case p.recorder.Writing() || len(p.events)+len(p.messages) == 0 && !p.recorder.Due():
+	case len(p.messages) > 0 || p.recorder.Due() || rest <= 0:
+		p.rested = workflow.Now(p.ctx)
+		p.recorder.Write(p.ctx, p)
+	case p.overdue == nil:
+		p.overdue = workflow.NewTimerWithOptions(p.ctx, rest, workflow.TimerOptions{Summary: "before the next record"})
 	}
 }
 
@@ -265,6 +300,9 @@ func (p *run) awaitEvents() {
 			p.waits = slices.DeleteFunc(p.waits, func(of wait) bool { return of.id == w.id })
 			p.core.Step(pipeline.Waited{ID: w.id})
 		})
+	}
+	if p.overdue != nil {
+		selector.AddFuture(p.overdue, func(workflow.Future) { p.overdue = nil })
 	}
 	p.recorder.Select(p.ctx, selector, p)
 	p.selectClock(selector)
@@ -404,7 +442,7 @@ func (p *run) endCancelled() (acts.Result, error) {
 
 // StartRecord starts the activity that writes the new entries. It is part of workflows.Recorder's history.
 func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
-	p.core.Stamp(artifact.Timestamp(workflow.Now(ctx)))
+	p.collectEvents()
 	p.messages = append(p.messages, p.core.TakeMessages()...) // of an update that came when nothing is drained any more
 	p.replies = append(p.replies, p.core.TakeReplies()...)
 	p.writing = acts.RecordInput{
@@ -413,14 +451,10 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 	if p.over {
 		p.writing.Began = workflow.GetInfo(ctx).WorkflowStartTime
 	}
-	for _, e := range p.core.Timeline() {
-		if e.Seq > p.recorded {
-			p.writing.Events = append(p.writing.Events, e)
-		}
-	}
+	p.writing.Events = p.events
 	p.writing.Saved = &acts.Saved{Core: p.core.Outline(), Prepared: p.prepared, Recorded: p.core.Events, Traced: len(p.core.Trace), SecondsLeft: p.secondsLeft()}
 	p.writing.Saved.Prepared.Graph = pipeline.Graph{}
-	p.messages, p.replies = nil, nil
+	p.messages, p.replies, p.events = nil, nil, nil
 	return workflow.ExecuteActivity(workflows.Bookkeeping(ctx, "write status.json"), registered.RecordPipeline, p.writing)
 }
 
@@ -428,6 +462,7 @@ func (p *run) StartRecord(ctx workflow.Context) workflow.Future {
 func (p *run) Recorded(ctx workflow.Context, written workflow.Future) error {
 	if err := written.Get(ctx, nil); err != nil {
 		p.messages, p.replies = append(p.writing.Messages, p.messages...), append(p.writing.Replies, p.replies...)
+		p.events = append(p.writing.Events, p.events...)
 		return err
 	}
 	if n := len(p.writing.Events); n > 0 {
