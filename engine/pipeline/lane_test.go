@@ -411,15 +411,7 @@ func TestBranches_anySchedule(t *testing.T) {
 				continue
 			}
 			calls++
-			usage := llm.Usage{ModelCalls: 1}
-			switch kind := rapid.IntRange(0, 9).Draw(t, "how"); {
-			case kind == 0:
-				s.Step(Broke{Launch: l.ID, Number: l.After + 1, Token: "t" + l.ID, Usage: usage, Cause: Failure{"Network", "no line"}})
-			case kind < 3:
-				s.Step(Suspended{Launch: l.ID, Number: l.After + 1, Token: "t" + l.ID, Usage: usage})
-			default:
-				s.Step(Ended{Launch: l.ID, Number: l.After + 1, Status: Completed, Said: true, Usage: usage})
-			}
+			s.Step(drawEnd(t, l))
 		}
 		require.Equal(t, calls, s.Usage.ModelCalls)
 		require.Empty(t, s.Left)
@@ -430,6 +422,18 @@ func TestBranches_anySchedule(t *testing.T) {
 		}
 		require.True(t, retried || spent.ModelCalls == calls, "%d of %d calls", spent.ModelCalls, calls)
 	})
+}
+
+// drawEnd draws the end of a step.
+func drawEnd(t *rapid.T, l Launch) Event {
+	usage := llm.Usage{ModelCalls: 1}
+	switch kind := rapid.IntRange(0, 9).Draw(t, "how"); {
+	case kind == 0:
+		return Broke{Launch: l.ID, Number: l.After + 1, Token: "t" + l.ID, Usage: usage, Cause: Failure{"Network", "no line"}}
+	case kind < 3:
+		return Suspended{Launch: l.ID, Number: l.After + 1, Token: "t" + l.ID, Usage: usage}
+	}
+	return Ended{Launch: l.ID, Number: l.After + 1, Status: Completed, Said: true, Usage: usage}
 }
 
 func cutOff(s *State, l Launch) bool {
