@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,20 @@ type visitView struct {
 	Files    []file
 	Linked   bool // whether it links to the page of its session
 	Above    bool // its files are with the result of the run
+	Folded   bool // it belongs to one of the items after the first ones
 }
+
+// shownItems is the number of items of a for_each whose steps are shown at once.
+const shownItems = 12
+
+// isFolded reports whether a branch belongs to an item after the first ones.
+func isFolded(branch string) bool {
+	return slices.ContainsFunc(strings.Split(branch, "/"), func(part string) bool {
+		index, err := strconv.Atoi(part)
+		return err == nil && index >= shownItems
+	})
+}
+
 
 // Shown returns the status, or the reason why the run waits.
 func (v *pipelineView) Shown() string {
@@ -176,7 +190,7 @@ func newPipelineView(p *record.Pipeline, live *Live, c *cutter, told bool, now t
 	}
 	for i, each := range p.Visits {
 		one := visitView{
-			Visit: each, ID: fmt.Sprintf("visit-%d", i+1), Text: c.cutText(each.Text, each.Dir+"answer.json"), Linked: live != nil,
+			Visit: each, ID: fmt.Sprintf("visit-%d", i+1), Text: c.cutText(each.Text, each.Dir+"answer.json"), Linked: live != nil, Folded: isFolded(string(each.Branch)),
 		}
 		one.HTML = c.renderMarkdown(one.Text.Text)
 		if !each.Started.IsZero() {

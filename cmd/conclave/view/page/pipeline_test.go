@@ -97,3 +97,10 @@ func TestStepBefore(t *testing.T) {
 	}
 	require.Equal(t, []string{". plan", "review lint", "review audit", "lint fix", "each read", "plan review", "review report"}, ways)
 }
+
+func TestIsFolded(t *testing.T) {
+	t.Parallel()
+	for branch, folded := range map[string]bool{"": false, "review/style": false, "each/11": false, "each/12": true, "review/a/each/40/two/run": true} {
+		require.Equal(t, folded, isFolded(branch), branch)
+	}
+}
