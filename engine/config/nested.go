@@ -256,7 +256,7 @@ func (n nested) rename(s PipelineStep) PipelineStep {
 	return s
 }
 
-// renameText rewrites the fields of a template: steps by their new names, and inputs by what the outer step gives. In a
+// renameText rewrites the fields of a template: steps by their new names, and inputs by the values of the outer step. In a
 // command, a value is one word.
 func (n nested) renameText(tool, content string) string {
 	t, err := pipeline.ReadTemplate(content)

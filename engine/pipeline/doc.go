@@ -104,5 +104,5 @@
 //     and is completed; a pause does not close the question, but holds back that step.
 //  33. A question is closed by its first reply, or withdrawn by the end of the run or of its
 //     branch; a reply that comes later is refused with how it was closed. A run that is
-//     reopened asks anew what was withdrawn.
+//     reopened asks withdrawn questions anew.
 package pipeline

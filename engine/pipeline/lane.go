@@ -124,10 +124,10 @@ func (s *State) CountLanes() (n int) {
 // isOver reports whether nothing more begins in a lane: the run or a lane that it branched from has ended, or only
 // the finally step of the run goes on.
 func (s *State) isOver(b *lane) bool {
-	return s.Done() || s.hasEnded(b) || s.Closing != nil && !slices.Contains(s.ancestors(b), s.Closer)
+	return s.Done() || b.hasEnded(s) || s.Closing != nil && !slices.Contains(s.ancestors(b), s.Closer)
 }
 
-func (s *State) hasEnded(b *lane) bool {
+func (b *lane) hasEnded(s *State) bool {
 	return slices.ContainsFunc(s.ancestors(b), func(of *lane) bool { return of.End != nil })
 }
 
@@ -567,7 +567,7 @@ func (s *State) LeftSteps() (left []Launch) {
 		left = append(left, r.Launch)
 	}
 	s.eachLane(func(b *lane) {
-		if b.Running != nil && s.hasEnded(b) {
+		if b.Running != nil && b.hasEnded(s) {
 			left = append(left, b.Running.Launch)
 		}
 	})

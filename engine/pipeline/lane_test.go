@@ -356,7 +356,7 @@ func TestBranches_anySchedule(t *testing.T) {
 			require.Less(t, moment, 2000)
 			for _, c := range s.Drain() {
 				if l, ok := c.(Launch); ok {
-					require.False(t, s.hasEnded(s.laneOf(l.ID)), "%s begins after its branch has ended", l.Step)
+					require.False(t, s.laneOf(l.ID).hasEnded(s), "%s begins after its branch has ended", l.Step)
 					if running[l.ID] = l; l.Join != nil {
 						n := g.findNode(l.Step)
 						require.Len(t, l.Join.Branches, max(len(n.Branches), n.Items.Count))

@@ -166,7 +166,7 @@ const (
 	laneRest = 10 * time.Millisecond
 )
 
-// recordNews starts a record of what has changed, or waits for one. Running steps read messages from the store, so these
+// recordNews starts a record of the news, or waits for one. Running steps read messages from the store, so these
 // are recorded at once.
 func (p *run) recordNews() {
 	rest := time.Duration(0)

@@ -159,7 +159,7 @@ func (l *Live) answerActions(id string, open []coordination.Question) (all []act
 			return &all[len(all)-1]
 		}
 		switch {
-		case q.Path != "": // a person approves only what is shown whole
+		case q.Path != "": // a person approves nothing that is cut
 			continue
 		case q.QuestionKind == coordination.AskApproval && !q.TakesOption():
 			add(workflows.ApproveSignal, "Approve").Main = true
