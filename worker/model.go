@@ -157,6 +157,7 @@ func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Ba
 		}
 	}
 	o := openai.Options{
+		Wire:    openai.Wire(backend.Wire),
 		BaseURL: backend.BaseURL, APIKey: key, Model: backend.Model, Params: backend.Params,
 		Price: priceOf(backend), Waiting: reportWait, Replying: attempt.Replying, Patience: attempt.Patience,
 		SilentTimeout: time.Duration(valueOf(backend.SilentTimeoutSeconds)) * time.Second, Images: backend.Images,
@@ -165,7 +166,7 @@ func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Ba
 		o.Patience = func(context.Context, bool) time.Duration { return 0 }
 	}
 	known := backend.Known()
-	o.KeyHeader, o.NativeList, o.NoStreamOptions, o.ShortCallIDs = known.KeyHeader, known.NativeList, known.NoStreamOptions, known.ShortCallIDs
+	o.KeyHeader, o.NativeList, o.NoStreamOptions, o.ShortCallIDs = known.KeyHeader, known.NativeList || o.Wire == openai.MessagesWire, known.NoStreamOptions, known.ShortCallIDs
 	if m.servers != nil {
 		o.Refusals, o.Outages, o.HTTPClient = &m.servers.refusals, &m.servers.outages, m.servers.client
 	}
@@ -200,7 +201,7 @@ func (m Models) completeBackend(b config.Backend) (config.Backend, *provider, er
 	return p.resolveBackend(b), p, nil
 }
 
-// Resolve sets a missing address and key variable of a backend to the defaults of its type; for
+// Resolve sets a missing address, key variable and form of requests of a backend to the defaults of its type; for
 // openai, the environment may override the address. A backend with its own address uses a key only
 // if its configuration names one. The data set of a skilled offline model and of recorded answers becomes an absolute path.
 func (m Models) Resolve(b config.Backend) config.Backend {
@@ -219,6 +220,9 @@ func (m Models) Resolve(b config.Backend) config.Backend {
 		elsewhere = m.readVariable(baseURLVariable)
 	}
 	b.BaseURL = cmp.Or(elsewhere, known.BaseURL)
+	if elsewhere == "" {
+		b.Wire = cmp.Or(b.Wire, known.Wire)
+	}
 	if b.APIKeyEnv == "" {
 		b.APIKeyEnv = m.keyVariable(known.KeyVariables, elsewhere == "")
 	}

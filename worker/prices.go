@@ -25,6 +25,9 @@ type Tariff struct {
 	Output      float64  `json:"output"`
 }
 
+// writeShare is the part of its price that input costs more if the service keeps it for later calls.
+const writeShare = 0.25
+
 // Cost returns the cost of calls. Input tokens include cached ones; output tokens include
 // reasoning.
 func (t Tariff) Cost(u llm.Usage) float64 {
@@ -34,7 +37,8 @@ func (t Tariff) Cost(u llm.Usage) float64 {
 		cachedInput = *t.CachedInput
 	}
 	cached := min(u.CachedInputTokens, u.InputTokens)
-	return perMillion * (float64(u.InputTokens-cached)*t.Input + float64(cached)*cachedInput + float64(u.OutputTokens)*t.Output)
+	input := float64(u.InputTokens-cached) + writeShare*float64(min(u.CacheWriteTokens, u.InputTokens-cached))
+	return perMillion * (input*t.Input + float64(cached)*cachedInput + float64(u.OutputTokens)*t.Output)
 }
 
 // entry is a model at its provider.

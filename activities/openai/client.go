@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	anthropic "github.com/anthropics/anthropic-sdk-go"
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
@@ -24,6 +25,7 @@ type Options struct {
 	BaseURL string // http or https, up to and including /v1
 	APIKey  string // sent to BaseURL only; empty sends no Authorization header
 	Model   string
+	Wire    Wire // the form of requests; empty is ChatWire
 
 	KeyHeader string // the header that carries APIKey unchanged; empty for a bearer token in Authorization
 
@@ -72,6 +74,7 @@ type Options struct {
 type Client struct {
 	options  Options // with defaults; its Params lack stream
 	chat     sdk.ChatCompletionService
+	messages *anthropic.Client // nil unless the wire is Messages
 	models   sdk.ModelService
 	host     string
 	origin   string         // scheme and host of the address
@@ -97,6 +100,13 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	var native *anthropic.Client
+	if o.Wire == MessagesWire {
+		native, wanted = o.newMessages(), wanted&^(usagePart|formPart)
+		if err := o.checkMessages(); err != nil {
+			return nil, err
+		}
+	}
 	options := []option.RequestOption{
 		option.WithBaseURL(o.BaseURL),
 		o.keyOption(),
@@ -106,7 +116,7 @@ func New(o Options) (*Client, error) {
 	o.Params, o.SilentTimeout = params, cmp.Or(o.SilentTimeout, silentTimeout)
 	o.Refusals, o.Outages = cmp.Or(o.Refusals, &Refusals{}), cmp.Or(o.Outages, &Outages{})
 	return &Client{
-		options: o, chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
+		options: o, messages: native, chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
 		host: base.Host, origin: base.Scheme + "://" + base.Host, redactor: newRedactor(o.APIKey),
 		server: server{o.BaseURL, o.Model}, wanted: wanted, own: &Refusals{},
 	}, nil
@@ -178,7 +188,7 @@ func (c *Client) sendRequest(ctx context.Context, req llm.Request, responded fun
 	wanted := c.wanted &^ c.options.Refusals.partsOf(c.server) &^ c.own.partsOf(c.server)
 	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {
-		reply, err := c.callServer(ctx, c.newRequest(req, sent), req.MaxReply, responded)
+		reply, err := c.callServer(ctx, req, sent, responded)
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)
@@ -215,13 +225,12 @@ func (c *Client) withCost(u llm.Usage) llm.Usage {
 const depthHeader = "X-Conclave-Depth"
 
 // callServer makes one HTTP request. It calls responded when the headers of the response arrive.
-func (c *Client) callServer(ctx context.Context, params sdk.ChatCompletionNewParams, most int, responded func(status int)) (llm.Reply, error) {
+func (c *Client) callServer(ctx context.Context, req llm.Request, sent parts, responded func(status int)) (llm.Reply, error) {
 	limited, w, release := newWatchdog(ctx, c.options.SilentTimeout)
 	defer release()
 
 	var res *http.Response
-	depth := option.WithHeader(depthHeader, strconv.Itoa(llm.Depth(ctx)+1))
-	_, err := c.chat.New(limited, params, depth, option.WithMiddleware(w.watchBody, reportStatus(responded)), option.WithResponseBodyInto(&res))
+	err := c.post(limited, req, sent, &res, w.watchBody, reportStatus(responded))
 	if res != nil && res.Body != nil {
 		defer res.Body.Close()
 	}
@@ -233,7 +242,7 @@ func (c *Client) callServer(ctx context.Context, params sdk.ChatCompletionNewPar
 		body, _ := io.ReadAll(res.Body)
 		err = c.refusedError(res.StatusCode, res.Header, body)
 	case err == nil:
-		reply, err = c.readReply(res.Header, res.Body, most, w, llm.Said(ctx))
+		reply, err = c.readReply(res.Header, res.Body, req.MaxReply, w, llm.Said(ctx))
 	}
 	failed, classified := errors.AsType[*llm.Error](err)
 	stall, stalled := errors.AsType[*stallError](context.Cause(limited))
@@ -246,7 +255,7 @@ func (c *Client) callServer(ctx context.Context, params sdk.ChatCompletionNewPar
 	case classified:
 	case errors.Is(err, errTooLarge):
 		failed = c.unusableError(err.Error(), err)
-		failed.Overlong = most > 0
+		failed.Overlong = req.MaxReply > 0
 	case stalled:
 		failed = c.newError(llm.Network, 0, stall.what, stall.remedy, stall)
 	default:
@@ -256,6 +265,19 @@ func (c *Client) callServer(ctx context.Context, params sdk.ChatCompletionNewPar
 		failed.Status = res.StatusCode // the server responded but ended the connection
 	}
 	return reply, failed
+}
+
+// post sends one request in the form of the server.
+func (c *Client) post(ctx context.Context, req llm.Request, sent parts, res **http.Response, watch ...middleware) error {
+	if c.messages != nil {
+		return c.postMessages(ctx, req, sent, res, watch...)
+	}
+	options := []option.RequestOption{option.WithHeader(depthHeader, strconv.Itoa(llm.Depth(ctx)+1)), option.WithResponseBodyInto(res)}
+	for _, m := range watch {
+		options = append(options, option.WithMiddleware(m))
+	}
+	_, err := c.chat.New(ctx, c.newRequest(req, sent), options...)
+	return err
 }
 
 // Limits of one HTTP request. A server may be silent while its model writes a tool call.

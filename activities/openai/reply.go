@@ -32,6 +32,9 @@ func (c *Client) readReply(header http.Header, body io.Reader, most int, w *watc
 	if err != nil {
 		return llm.Reply{}, err
 	}
+	if c.messages != nil {
+		return c.readMessage(header, r, streamed, most, w, said)
+	}
 	if streamed {
 		return c.streamedReply(header, r, stream{most: most}, w, teller{tell: said})
 	}

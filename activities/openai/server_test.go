@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -81,6 +82,7 @@ func serve(t *testing.T, o openai.Options, handlers ...http.HandlerFunc) (*opena
 		n := len(w.requests)
 		w.requests = append(w.requests, recorded{at: time.Now(), header: req.Header, body: string(body)})
 		w.mu.Unlock()
+		req.Body = io.NopCloser(bytes.NewReader(body))
 		handlers[min(n, len(handlers)-1)](res, req)
 	}))
 	require.NoError(t, server.Listener.Close())

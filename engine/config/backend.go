@@ -33,6 +33,7 @@ type BackendType struct {
 	KeyHeader       string // the header that carries the key; empty for Authorization
 	NoStreamOptions bool   // requests with stream_options are refused, but streams include their usage without it
 	NativeList      bool   // models are listed by the service's own API, not that of Chat Completions
+	Wire            string // the service's own form of requests; empty for Chat Completions
 	ShortCallIDs    bool   // IDs of tool calls must be nine letters and digits
 
 	// Tools explains how to make a model call tools.
@@ -44,7 +45,7 @@ type BackendType struct {
 // have been tried.
 var backendTypes = []BackendType{
 	{Name: OpenAI, BaseURL: "https://api.openai.com/v1", KeyVariables: []string{"OPENAI_API_KEY"}},
-	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyVariables: []string{"ANTHROPIC_API_KEY"}, NativeList: true},
+	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyVariables: []string{"ANTHROPIC_API_KEY"}, NativeList: true, Wire: "messages"},
 	{Name: "gemini", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", KeyVariables: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
 	{
 		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyVariables: []string{"OPENROUTER_API_KEY"},

@@ -12,6 +12,7 @@ import (
 type Usage struct {
 	InputTokens       int64 `json:"input_tokens"`
 	CachedInputTokens int64 `json:"cached_input_tokens"`
+	CacheWriteTokens  int64 `json:"cache_write_tokens,omitempty"` // the part of the input that was kept for later calls, at a price
 	OutputTokens      int64 `json:"output_tokens"`
 	ReasoningTokens   int64 `json:"reasoning_tokens"`
 
@@ -65,6 +66,7 @@ func (u Usage) Add(v Usage) Usage {
 	sum := Usage{
 		InputTokens:       addCapped(u.InputTokens, v.InputTokens),
 		CachedInputTokens: addCapped(u.CachedInputTokens, v.CachedInputTokens),
+		CacheWriteTokens:  addCapped(u.CacheWriteTokens, v.CacheWriteTokens),
 		OutputTokens:      addCapped(u.OutputTokens, v.OutputTokens),
 		ReasoningTokens:   addCapped(u.ReasoningTokens, v.ReasoningTokens),
 		ModelCalls:        addCapped(u.ModelCalls, v.ModelCalls),
@@ -91,6 +93,7 @@ func (u Usage) Since(v Usage) Usage {
 	rest := Usage{
 		InputTokens:       max(0, u.InputTokens-v.InputTokens),
 		CachedInputTokens: max(0, u.CachedInputTokens-v.CachedInputTokens),
+		CacheWriteTokens:  max(0, u.CacheWriteTokens-v.CacheWriteTokens),
 		OutputTokens:      max(0, u.OutputTokens-v.OutputTokens),
 		ReasoningTokens:   max(0, u.ReasoningTokens-v.ReasoningTokens),
 		ModelCalls:        u.ModelCalls - v.ModelCalls,

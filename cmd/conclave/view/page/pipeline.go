@@ -56,7 +56,6 @@ func isFolded(branch string) bool {
 	})
 }
 
-
 // Shown returns the status, or the reason why the run waits.
 func (v *pipelineView) Shown() string {
 	switch {
