@@ -84,7 +84,8 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	if next.before != nil {
 		next.before()
 	}
-	if !strings.HasSuffix(r.URL.Path, "/chat/completions") || next.status != 0 {
+	native := strings.HasSuffix(r.URL.Path, "/v1/messages")
+	if !native && !strings.HasSuffix(r.URL.Path, "/chat/completions") || next.status != 0 {
 		status := cmp.Or(next.status, http.StatusNotFound)
 		w.Header().Set("Content-Type", "application/json")
 		if next.after > 0 {
@@ -101,6 +102,16 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	arguments, _ := json.Marshal(next.arguments)
 	w.Header().Set("Content-Type", "application/json")
+	if native {
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"type": "message", "role": "assistant", "stop_reason": "tool_use", "usage": map[string]any{"input_tokens": 30, "cache_read_input_tokens": 70, "output_tokens": 20},
+			"content": []any{
+				map[string]any{"type": "thinking", "thinking": "Hm.", "signature": fmt.Sprintf("sig%d", number)},
+				map[string]any{"type": "tool_use", "id": fmt.Sprintf("call_%d", number), "name": next.tool, "input": json.RawMessage(arguments)},
+			},
+		})
+		return
+	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"id": fmt.Sprintf("r%d", number), "object": "chat.completion", "model": request.Model,
 		"choices": []any{map[string]any{
