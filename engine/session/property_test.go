@@ -124,8 +124,9 @@ func drawTurns(t *rapid.T, w *world) []turn {
 func requireKnownEnd(t *rapid.T, err error) {
 	var ended *loop.EndedError
 	var rejected *loop.NoActionError
+	var late *loop.TimeOverError
 	switch {
-	case err == nil, errors.Is(err, scriptError{}), errors.As(err, &rejected):
+	case err == nil, errors.Is(err, scriptError{}), errors.As(err, &rejected), errors.As(err, &late):
 	default:
 		require.ErrorAs(t, err, &ended)
 	}
