@@ -15,6 +15,7 @@ import (
 	anthropic "github.com/anthropics/anthropic-sdk-go"
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/responses"
 
 	"conclave/engine/llm"
 	"conclave/engine/text"
@@ -75,10 +76,12 @@ type Client struct {
 	options  Options // with defaults; its Params lack stream
 	chat     sdk.ChatCompletionService
 	messages *anthropic.Client // nil unless the wire is Messages
-	models   sdk.ModelService
-	host     string
-	origin   string         // scheme and host of the address
-	redactor *text.Redactor // removes the key from errors
+
+	responses responses.ResponseService
+	models    sdk.ModelService
+	host      string
+	origin    string         // scheme and host of the address
+	redactor  *text.Redactor // removes the key from errors
 
 	server server
 	wanted parts
@@ -101,11 +104,17 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	var native *anthropic.Client
-	if o.Wire == MessagesWire {
-		native, wanted = o.newMessages(), wanted&^(usagePart|formPart)
-		if err := o.checkMessages(); err != nil {
-			return nil, err
-		}
+	switch o.Wire {
+	case MessagesWire:
+		native, wanted, err = o.newMessages(), wanted&^(usagePart|formPart), o.checkMessages()
+	case ResponsesWire:
+		wanted, err = wanted&^usagePart|includePart, o.checkResponses()
+	case ChatWire, "":
+	default:
+		err = fmt.Errorf("the wire of model %s is %q: give chat, responses or messages", o.Model, o.Wire)
+	}
+	if err != nil {
+		return nil, err
 	}
 	options := []option.RequestOption{
 		option.WithBaseURL(o.BaseURL),
@@ -116,7 +125,7 @@ func New(o Options) (*Client, error) {
 	o.Params, o.SilentTimeout = params, cmp.Or(o.SilentTimeout, silentTimeout)
 	o.Refusals, o.Outages = cmp.Or(o.Refusals, &Refusals{}), cmp.Or(o.Outages, &Outages{})
 	return &Client{
-		options: o, messages: native, chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
+		options: o, messages: native, responses: responses.NewResponseService(options...), chat: sdk.NewChatCompletionService(options...), models: sdk.NewModelService(options...),
 		host: base.Host, origin: base.Scheme + "://" + base.Host, redactor: newRedactor(o.APIKey),
 		server: server{o.BaseURL, o.Model}, wanted: wanted, own: &Refusals{},
 	}, nil
@@ -272,12 +281,21 @@ func (c *Client) post(ctx context.Context, req llm.Request, sent parts, res **ht
 	if c.messages != nil {
 		return c.postMessages(ctx, req, sent, res, watch...)
 	}
+	options := requestOptions(ctx, res, watch)
+	if c.options.Wire == ResponsesWire {
+		return c.postResponse(ctx, req, sent, options)
+	}
+	_, err := c.chat.New(ctx, c.newRequest(req, sent), options...)
+	return err
+}
+
+// requestOptions returns the options of one request.
+func requestOptions(ctx context.Context, res **http.Response, watch []middleware) []option.RequestOption {
 	options := []option.RequestOption{option.WithHeader(depthHeader, strconv.Itoa(llm.Depth(ctx)+1)), option.WithResponseBodyInto(res)}
 	for _, m := range watch {
 		options = append(options, option.WithMiddleware(m))
 	}
-	_, err := c.chat.New(ctx, c.newRequest(req, sent), options...)
-	return err
+	return options
 }
 
 // Limits of one HTTP request. A server may be silent while its model writes a tool call.

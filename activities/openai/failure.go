@@ -41,7 +41,11 @@ func (c *Client) checkLength(s *stream, err error) error {
 	if !s.isOverlong() {
 		return err
 	}
-	failed := c.unusableError("the reply is longer than "+text.Size(int64(s.most)), nil)
+	return c.overlongError(s.most)
+}
+
+func (c *Client) overlongError(most int) error {
+	failed := c.unusableError("the reply is longer than "+text.Size(int64(most)), nil)
 	failed.Cut, failed.Overlong = true, true
 	return failed
 }

@@ -22,10 +22,11 @@ import (
 // Wire is the form of requests and replies.
 type Wire string
 
-// The forms. Chat Completions is that of most servers, Messages that of Anthropic.
+// The forms. Chat Completions is that of most servers, Responses that of OpenAI, Messages that of Anthropic.
 const (
-	ChatWire     Wire = "chat"
-	MessagesWire Wire = "messages"
+	ChatWire      Wire = "chat"
+	ResponsesWire Wire = "responses"
+	MessagesWire  Wire = "messages"
 )
 
 // middleware watches a request. Both clients have it in the same form.
@@ -178,7 +179,7 @@ func contentBlocks(m llm.Message, sent parts) (blocks []anthropic.ContentBlockPa
 			blocks = append(blocks, anthropic.NewImageBlockBase64(image.MediaType, base64.StdEncoding.EncodeToString(image.Data)))
 			continue
 		}
-		blocks = append(blocks, anthropic.NewTextBlock(fmt.Sprintf("[image of %d KB: this model cannot see images]", (len(image.Data)+1023)/1024)))
+		blocks = append(blocks, anthropic.NewTextBlock(unseenImage(image)))
 	}
 	return blocks
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"conclave/engine/llm"
-	"conclave/engine/text"
 )
 
 // messageStream is the content of a streamed reply so far.
@@ -89,9 +88,7 @@ func (c *Client) endMessage(header http.Header, s *messageStream) (llm.Reply, er
 		return reply, c.refusedError(http.StatusOK, header, s.problem)
 	}
 	if s.isOverlong() {
-		failed := c.unusableError("the reply is longer than "+text.Size(int64(s.most)), nil)
-		failed.Cut, failed.Overlong = true, true
-		return reply, failed
+		return reply, c.overlongError(s.most)
 	}
 	var err error
 	if reply.Message, err = c.assembleMessage(s.blocks); err != nil {

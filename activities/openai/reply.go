@@ -35,6 +35,9 @@ func (c *Client) readReply(header http.Header, body io.Reader, most int, w *watc
 	if c.messages != nil {
 		return c.readMessage(header, r, streamed, most, w, said)
 	}
+	if c.options.Wire == ResponsesWire {
+		return c.readResponse(header, r, streamed, most, w, teller{tell: said})
+	}
 	if streamed {
 		return c.streamedReply(header, r, stream{most: most}, w, teller{tell: said})
 	}

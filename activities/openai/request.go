@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
@@ -81,6 +80,10 @@ func requestMessage(m llm.Message, sent parts) sdk.ChatCompletionMessageParamUni
 	case llm.System:
 		return sdk.SystemMessage(m.Content)
 	case llm.Assistant:
+		if m.Extra[reasoningField] != nil { // of another form
+			m.Extra = maps.Clone(m.Extra)
+			delete(m.Extra, reasoningField)
+		}
 		if !sent.has(thoughtsPart) {
 			m.Extra = maps.Clone(m.Extra)
 			maps.DeleteFunc(m.Extra, func(name string, _ json.RawMessage) bool { return slices.Contains(thoughts, name) })
@@ -102,7 +105,7 @@ func userMessage(m llm.Message, images bool) sdk.ChatCompletionMessageParamUnion
 	if !images {
 		lines := []string{m.Content}
 		for _, image := range m.Images {
-			lines = append(lines, fmt.Sprintf("[image of %d KB: this model cannot see images]", (len(image.Data)+1023)/1024))
+			lines = append(lines, unseenImage(image))
 		}
 		return sdk.UserMessage(strings.TrimPrefix(strings.Join(lines, "\n"), "\n"))
 	}
@@ -220,6 +223,7 @@ var partWords = []struct {
 	refused parts
 	words   *regexp.Regexp
 }{
+	{includePart, regexp.MustCompile(`(?i)\bencrypted[ _]content\b|\binclude\b`)},
 	{toolsPart, regexp.MustCompile(`(?i)\b(not|that) support (tools?|tool use|tool calling|function calling|functions)\b`)},
 	{formPart, regexp.MustCompile(`(?i)\bresponse_format\b|\bjson_schema\b|\bstructured output|\bjson mode\b`)},
 	{schemaPart, regexp.MustCompile(`(?i)schema\b|\bgrammar\b|\bfunction_declarations?\b|\bfunction\.parameters\b|\btools?(\[\d+\]|\.\d+)|\$(ref|defs)\b|\badditionalProperties\b`)},
@@ -245,6 +249,8 @@ const (
 	formPart   // the schema of a structured reply; without it a tool is used
 	toolsPart  // tools; without them the model can still write text
 	schemaPart // tools with words to send instead of them, for their schemas
+
+	includePart // encrypted thoughts in a reply of Responses
 )
 
 func (p parts) has(q parts) bool { return p&q != 0 }

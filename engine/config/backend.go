@@ -44,7 +44,7 @@ type BackendType struct {
 // and variables come from the services' documentation; docs/models.md names the types that
 // have been tried.
 var backendTypes = []BackendType{
-	{Name: OpenAI, BaseURL: "https://api.openai.com/v1", KeyVariables: []string{"OPENAI_API_KEY"}},
+	{Name: OpenAI, BaseURL: "https://api.openai.com/v1", KeyVariables: []string{"OPENAI_API_KEY"}, Wire: "responses"},
 	{Name: "anthropic", BaseURL: "https://api.anthropic.com/v1", KeyVariables: []string{"ANTHROPIC_API_KEY"}, NativeList: true, Wire: "messages"},
 	{Name: "gemini", BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai", KeyVariables: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
 	{

@@ -62,7 +62,7 @@ type Backend struct {
 	Model     string         `json:"model,omitempty" doc:"The model's name as the server knows it; required except for offline and recorded."`
 	BaseURL   string         `json:"base_url,omitempty" doc:"Address of the server, such as http://127.0.0.1:11434/v1. Only in files for local runs."`
 	APIKeyEnv string         `json:"api_key_env,omitempty" doc:"Name of the environment variable that holds the API key, ending in _KEY or _TOKEN. Only in files for local runs. A base_url of its own gets no key unless one is named here."`
-	Wire      string         `json:"wire,omitempty" enum:"chat,messages" doc:"The form of requests: chat is Chat Completions, messages is Anthropic's. The default is the service's own where the backend has no address or provider of its own, else chat."`
+	Wire      string         `json:"wire,omitempty" enum:"chat,responses,messages" doc:"The form of requests: chat is Chat Completions, responses is OpenAI's, messages is Anthropic's. The default is the service's own where the backend has no address or provider of its own, else chat."`
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
 	Images    string         `json:"images,omitempty" enum:"auto,true,false" booleans:"true,false" doc:"Whether the model is shown pictures. auto, the default: until its server refuses them; then they are described. true: a refusal is an error. false: they are described."`
 

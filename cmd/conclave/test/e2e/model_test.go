@@ -84,7 +84,7 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	if next.before != nil {
 		next.before()
 	}
-	native := strings.HasSuffix(r.URL.Path, "/v1/messages")
+	native := strings.HasSuffix(r.URL.Path, "/v1/messages") || strings.HasSuffix(r.URL.Path, "/v1/responses")
 	if !native && !strings.HasSuffix(r.URL.Path, "/chat/completions") || next.status != 0 {
 		status := cmp.Or(next.status, http.StatusNotFound)
 		w.Header().Set("Content-Type", "application/json")
@@ -102,6 +102,16 @@ func (m *modelServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	arguments, _ := json.Marshal(next.arguments)
 	w.Header().Set("Content-Type", "application/json")
+	if strings.HasSuffix(r.URL.Path, "/v1/responses") {
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"object": "response", "status": "completed", "usage": map[string]any{"input_tokens": 100, "output_tokens": 20},
+			"output": []any{
+				map[string]any{"type": "reasoning", "id": "rs_1", "summary": []any{}, "encrypted_content": fmt.Sprintf("sealed%d", number)},
+				map[string]any{"type": "function_call", "call_id": fmt.Sprintf("call_%d", number), "name": next.tool, "arguments": string(arguments)},
+			},
+		})
+		return
+	}
 	if native {
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"type": "message", "role": "assistant", "stop_reason": "tool_use", "usage": map[string]any{"input_tokens": 30, "cache_read_input_tokens": 70, "output_tokens": 20},

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A team of members that speak Messages and one that speaks Chat Completions decides. A worker that dies in the middle of a
+// A team of members that speak Messages, Responses and Chat Completions decides. A worker that dies in the middle of a
 // call goes on with the journal, and the thoughts of the calls before it are sent back as they were.
-func TestMessagesWire(t *testing.T) {
+func TestWires(t *testing.T) {
 	t.Parallel()
 	asked, hold := make(chan struct{}), make(chan struct{})
 	script := threeRounds()
@@ -21,7 +21,7 @@ func TestMessagesWire(t *testing.T) {
 	t.Cleanup(func() { close(hold) })
 	c := newCLI(t)
 	team := strings.Replace(model.team("agent_a", "agent_b", "agent_c"), `"model": "model-a"`, `"wire": "messages", "params": {"max_tokens": 900}, "model": "model-a"`, 1)
-	team = strings.Replace(team, `"model": "model-b"`, `"wire": "messages", "model": "model-b"`, 1)
+	team = strings.Replace(team, `"model": "model-b"`, `"wire": "responses", "model": "model-b"`, 1)
 	file := c.file("team.yaml", team)
 	run := c.start("run", "--automation", "--session-id", "wires", "--config", file, "Which plan?")
 	<-asked
@@ -35,7 +35,7 @@ func TestMessagesWire(t *testing.T) {
 	require.Contains(t, again, `"thinking":"Hm."`)
 	require.Contains(t, again, `"signature":"sig1"`)
 	require.Contains(t, again, `"max_tokens":900`)
-	require.Contains(t, model.request("model-b", 1), `"input_schema"`)
+	require.Contains(t, model.request("model-b", 1), `"reasoning.encrypted_content"`)
 	require.Contains(t, model.request("model-c", 1), `"parameters"`)
 
 	refused := c.conclave("run", "--config", c.file("seed.yaml", strings.Replace(team, `"max_tokens": 900`, `"seed": 1`, 1)), "Which plan?")
