@@ -348,7 +348,7 @@ func (c *Client) assembleResponse(output []json.RawMessage, m *llm.Message) (ref
 		}
 		switch item.Type {
 		case "reasoning":
-			if item.Encrypted != "" { // what is not encrypted is kept by nobody
+			if item.Encrypted != "" { // nobody keeps the others
 				thoughts = append(thoughts, map[string]any{"type": "reasoning", "summary": orEmpty(item.Summary), "encrypted_content": item.Encrypted})
 			}
 		case "message":
