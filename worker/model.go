@@ -62,6 +62,7 @@ type Models struct {
 type servers struct {
 	refusals openai.Refusals
 	outages  openai.Outages
+	stagger  openai.Stagger
 	client   *http.Client
 
 	mu     sync.Mutex
@@ -167,6 +168,9 @@ func (m Models) openClient(a config.Agent) (*openai.Client, *provider, config.Ba
 	}
 	known := backend.Known()
 	o.KeyHeader, o.NativeList, o.NoStreamOptions, o.ShortCallIDs = known.KeyHeader, known.NativeList || o.Wire == openai.MessagesWire, known.NoStreamOptions, known.ShortCallIDs
+	if m.servers != nil && backend.CacheStagger {
+		o.Stagger = &m.servers.stagger
+	}
 	if m.servers != nil {
 		o.Refusals, o.Outages, o.HTTPClient = &m.servers.refusals, &m.servers.outages, m.servers.client
 	}

@@ -66,6 +66,9 @@ type Options struct {
 	// Images is "false" if no request has images, and "true" if a refusal of them is an error.
 	Images string
 
+	// Stagger spreads first requests with equal beginnings; nil sends them at once.
+	Stagger *Stagger
+
 	// Refusals and Outages may be shared with other clients. If nil, the client has its own.
 	Refusals *Refusals
 	Outages  *Outages
@@ -195,9 +198,16 @@ func (c *Client) Generate(ctx context.Context, req llm.Request) (llm.Reply, erro
 // sendRequest repeats a request at once without the optional parts that the server refuses.
 func (c *Client) sendRequest(ctx context.Context, req llm.Request, responded func(status int)) (llm.Reply, error) {
 	wanted := c.wanted &^ c.options.Refusals.partsOf(c.server) &^ c.own.partsOf(c.server)
+	begun := c.options.Stagger.enter(ctx, c.server, req)
+	defer begun()
 	var spent llm.Usage // includes streams that were refused after they had begun
 	for sent := wanted; ; {
-		reply, err := c.callServer(ctx, req, sent, responded)
+		reply, err := c.callServer(ctx, req, sent, func(status int) {
+			if status < 400 {
+				begun()
+			}
+			responded(status)
+		})
 		spent = spent.Add(c.withCost(reply.Usage))
 		reply.Usage = spent
 		part := sent.refusedBy(err, req)

@@ -103,7 +103,7 @@ func (c *Client) newMessagesRequest(req llm.Request, sent parts) anthropic.Messa
 		delete(extra, "tool_choice")
 	}
 	p.SetExtraFields(extra)
-	markCache(&p, leastCached(c.options.Model))
+	markCache(&p, leastCached(c.options.Model), slices.ContainsFunc(req.Messages, func(m llm.Message) bool { return m.Shared > 0 }))
 	return p
 }
 
@@ -168,6 +168,10 @@ func contentBlocks(m llm.Message, sent parts) (blocks []anthropic.ContentBlockPa
 		}
 	case llm.User, llm.System:
 	}
+	if m.Shared > 0 && m.Shared < len(m.Content) { // in a block of its own, whose end can be marked
+		blocks = append(blocks, anthropic.NewTextBlock(m.Content[:m.Shared]))
+		m.Content = m.Content[m.Shared:]
+	}
 	if strings.TrimSpace(m.Content) != "" || len(m.ToolCalls)+len(m.Images)+len(blocks) == 0 {
 		blocks = append(blocks, anthropic.NewTextBlock(visibleText(m.Content)))
 	}
@@ -211,9 +215,9 @@ func leastCached(model string) int {
 const tokenBytes = 3
 
 // markCache marks the ends of four prefixes that later requests have in common with this one: the tools, the system
-// message, the first turn, which the agents of a wave share, and the whole conversation, which the next call goes on
-// with.
-func markCache(p *anthropic.MessageNewParams, least int) {
+// message, the part of the first turn that the agents of a wave share, if there is one, and the whole conversation, which
+// the next call goes on with.
+func markCache(p *anthropic.MessageNewParams, least int, shared bool) {
 	mark := anthropic.NewCacheControlEphemeralParam()
 	size := 0
 	kept := func(block any) bool {
@@ -227,12 +231,15 @@ func markCache(p *anthropic.MessageNewParams, least int) {
 	if n := len(p.System); n > 0 && kept(p.System) {
 		p.System[n-1].CacheControl = mark
 	}
-	for i := range p.Messages {
-		last := &p.Messages[i].Content[len(p.Messages[i].Content)-1]
-		if enough := kept(p.Messages[i].Content); !enough || i > 0 && i < len(p.Messages)-1 {
+	for i, m := range p.Messages {
+		if shared && i == 0 && kept(m.Content[0]) {
+			*m.Content[0].GetCacheControl() = mark
+			shared = false
+		}
+		if !kept(m.Content) || i < len(p.Messages)-1 {
 			continue
 		}
-		if control := last.GetCacheControl(); control != nil { // thoughts take no mark
+		if control := m.Content[len(m.Content)-1].GetCacheControl(); control != nil { // thoughts take no mark
 			*control = mark
 		}
 	}

@@ -313,3 +313,18 @@ func TestMessages_request(t *testing.T) {
 	_, err = openai.New(openai.Options{Wire: openai.MessagesWire, BaseURL: "https://a.test/v1", Model: "m", Params: map[string]any{"seed": 1}})
 	require.ErrorContains(t, err, "seed in params of model m has no counterpart in the Messages API; remove it, or set wire: chat")
 }
+
+// The agents of a wave read what they share from the cache, though each has an end of its own.
+func TestMessages_shared(t *testing.T) {
+	t.Parallel()
+	s := &anthropicServer{replies: [][]string{said("end_turn", speaks(0, "Hi."))}}
+	client := atMessages(t, s, nil)
+	shared := strings.Repeat("The question and the answers. ", 300)
+	for i, own := range []string{"You are careful.", "You are bold."} {
+		reply, err := client.Generate(t.Context(), llm.Request{Messages: []llm.Message{
+			{Role: llm.System, Content: "Be exact."}, {Role: llm.User, Content: shared + own, Shared: len(shared)},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, i > 0, reply.Usage.CachedInputTokens > int64(len(shared)))
+	}
+}

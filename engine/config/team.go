@@ -66,6 +66,8 @@ type Backend struct {
 	Params    map[string]any `json:"params,omitempty" doc:"Parameters that are passed through to the API, such as temperature."`
 	Images    string         `json:"images,omitempty" enum:"auto,true,false" booleans:"true,false" doc:"Whether the model is shown pictures. auto, the default: until its server refuses them; then they are described. true: a refusal is an error. false: they are described."`
 
+	CacheStagger bool `json:"cache_stagger,omitempty" doc:"Whether members whose prompts begin alike wait, at most two seconds, until the reply to the first of them has begun, because only then the service's cache has that beginning."`
+
 	// Settings of this model that override those of its provider; nil, or the zero Price,
 	// overrides nothing.
 	ContextWindow        *int  `json:"context_window,omitempty" min:"256" max:"1000000000" doc:"How many tokens a conversation can have, the reply included. Only in files for local runs."`

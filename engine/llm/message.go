@@ -35,6 +35,10 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
+	// Shared is the number of bytes at the beginning of Content that others are sent as well, so that a service's cache
+	// can keep them; 0 if nobody is.
+	Shared int `json:"shared,omitempty"`
+
 	// Images are shown after Content. Only User messages have them, because the API accepts
 	// none in a tool's result.
 	Images []Image `json:"images,omitempty"`

@@ -86,3 +86,24 @@ func TestFrame_bounded(t *testing.T) {
 		}
 	})
 }
+
+// What the agents of a wave share comes first; each agent's own words are behind it.
+func TestOpening_shared(t *testing.T) {
+	t.Parallel()
+	open := func(persona, query string) (shared, own string) {
+		task := evaluation()
+		task.Persona, task.Query = persona, query
+		messages, err := newRules(task).Opening()
+		require.NoError(t, err)
+		require.NotContains(t, messages[1].Content, boundary)
+		return messages[1].Content[:messages[1].Shared], messages[1].Content[messages[1].Shared:]
+	}
+	one, careful := open("You are careful.", "Which?")
+	other, bold := open("You are bold.", "Which?")
+	require.Equal(t, one, other)
+	require.Contains(t, one, evaluation().Answers[0].Text)
+	require.Contains(t, careful, "You are careful.")
+	require.NotContains(t, one+bold, "You are careful.")
+	short, _ := open("You are bold.", "Which\x00?")
+	require.Less(t, len(short), len(one), "a query with a NUL is shared up to it")
+}

@@ -28,6 +28,7 @@ var templates = sync.OnceValue(func() *template.Template {
 
 // prompt is the data of the opening's templates.
 type prompt struct {
+	Boundary string // the end of the shared part
 	task
 	Recent               []pastTurn
 	Forgotten            int // earlier turns that are not shown
@@ -97,7 +98,9 @@ func (r *rules) Opening() ([]llm.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	opening := []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: user}}
+	shared, own, _ := strings.Cut(user, data.Boundary)
+	own = strings.ReplaceAll(own, data.Boundary, "")
+	opening := []llm.Message{{Role: llm.System, Content: system}, {Role: llm.User, Content: shared + own, Shared: len(shared)}}
 	for _, p := range r.task.Pictures {
 		opening[1].Images = append(opening[1].Images, p.Image)
 	}
@@ -110,10 +113,15 @@ const maxTitle = 80
 // Title returns the name in one line.
 func (p Picture) Title() string { return text.Truncate(text.OneLine(p.Name), maxTitle) }
 
+// boundary stands in the user message where the part that all agents of a wave share ends. No text has it, because texts
+// have no NUL.
+const boundary = "\x00"
+
 func (r *rules) buildPrompt() prompt {
 	t, open := r.task, r.openActions()
 	p := prompt{
 		task:      t,
+		Boundary:  boundary,
 		CanAnswer: slices.Contains(open, coordination.NewAnswer),
 		CanVote:   slices.Contains(open, coordination.Vote),
 		CanStop:   slices.Contains(open, coordination.Stop),
