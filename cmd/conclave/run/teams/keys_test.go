@@ -101,7 +101,7 @@ func TestLocal_keyFile(t *testing.T) {
 	team, source, err := Local(&cli.CLI{Models: []string{"claude"}}, &Worker{}, false)
 	require.NoError(t, err)
 	require.Equal(t, "--model", source)
-	require.Equal(t, config.Backend{Type: "anthropic", Model: "claude", BaseURL: "https://api.anthropic.com/v1", APIKeyEnv: "ANTHROPIC_API_KEY"}, team.Agents[2].Backend)
+	require.Equal(t, config.Backend{Type: "anthropic", Model: "claude", BaseURL: "https://api.anthropic.com/v1", APIKeyEnv: "ANTHROPIC_API_KEY", Wire: "messages"}, team.Agents[2].Backend)
 	_, _, err = Local(&cli.CLI{}, &Worker{fileless: true}, false)
 	require.ErrorContains(t, err, "OPENAI_API_KEY is not set; it holds the API key of agent_a, agent_b, agent_c.\nANTHROPIC_API_KEY is set: `conclave run --model anthropic:NAME …`")
 
