@@ -157,7 +157,7 @@ func printTrace(b *workflows.Board, trace []pipeline.TraceEntry) {
 }
 
 // Type is the workflow type of a pipeline run. Its queries, signals and updates have the same names
-// as those of a session: state, timeline, say, pause, resume and retry.
+// as those of a session: state, timeline, say, pause, resume, retry, reply and approve.
 const Type = "Pipeline"
 
 // MemoPipeline is a memo key in addition to those of package workflows.
