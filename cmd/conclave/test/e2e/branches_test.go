@@ -242,28 +242,3 @@ steps:
 	whole := c.file("whole.json", c.conclave("pipeline", "validate", "--whole", file).stdout)
 	require.Equal(t, 0, c.conclave("pipeline", "run", "--automation", whole, "Go.").code)
 }
-
-// A run with more events than the server lets a workflow have continues as new, under its own name, and goes on.
-func TestPipelineContinuesAsNew(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
-	file := c.file("long.yaml", `start: look
-agents: [{id: a, backend: {type: offline}, tools: {files: true}}]
-limits: {max_transitions: 1000}
-steps:
-  - {name: look, kind: tools, calls: [{tool: list_files}], max_visits: {count: 200, then: end}, next: again}
-  - {name: again, kind: tools, calls: [{tool: list_files}], next: look}
-  - {name: end, prompt: Say goodbye.}
-`)
-	out := c.conclave("pipeline", "run", "--automation", "--id", "long", file, "Look.")
-	require.Equal(t, 0, out.code, out.stderr)
-	require.Len(t, endOf(t, out).Trace, 401)
-	pulled := filepath.Join(c.home, "pulled")
-	require.Equal(t, 0, c.conclave("pull", "--verify", "long", pulled).code)
-	runs, err := filepath.Glob(filepath.Join(pulled, "runs/*"))
-	require.NoError(t, err)
-	require.Greater(t, len(runs), 1, "it has continued as new")
-	events, err := os.ReadFile(filepath.Join(pulled, "events.jsonl"))
-	require.NoError(t, err)
-	require.Equal(t, 200, strings.Count(string(events), `"look ended: completed"`), "no event is lost")
-}
