@@ -109,14 +109,14 @@ func New(o Options) (*Client, error) {
 	var native *anthropic.Client
 	switch o.Wire {
 	case MessagesWire:
-		native, wanted, err = o.newMessages(), wanted&^(usagePart|formPart), o.checkMessages()
+		native, wanted = o.newMessages(), wanted&^(usagePart|formPart)
 	case ResponsesWire:
-		wanted, err = wanted&^usagePart|includePart, o.checkResponses()
+		wanted = wanted&^usagePart | includePart
 	case ChatWire, "":
 	default:
-		err = fmt.Errorf("the wire of model %s is %q: give chat, responses or messages", o.Model, o.Wire)
+		return nil, fmt.Errorf("the wire of model %s is %q: give chat, responses or messages", o.Model, o.Wire)
 	}
-	if err != nil {
+	if err := o.checkParams(); err != nil {
 		return nil, err
 	}
 	options := []option.RequestOption{

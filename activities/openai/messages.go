@@ -32,25 +32,32 @@ const (
 // middleware watches a request. Both clients have it in the same form.
 type middleware = func(*http.Request, messages.MiddlewareNext) (*http.Response, error)
 
-// newMessages returns the client of a service that speaks Messages.
+// newMessages returns the client of a service that speaks Messages. It is not made by the SDK's own function, which reads
+// keys and an address from the environment: they belong to another server.
 func (o Options) newMessages() *anthropic.Client {
-	client := anthropic.NewClient(
+	options := []messages.RequestOption{
 		messages.WithBaseURL(strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1")),
-		messages.WithAPIKey(o.APIKey), messages.WithMaxRetries(0), messages.WithHTTPClient(httpClient(o.HTTPClient)),
-	)
-	return &client
+		messages.WithMaxRetries(0), messages.WithHTTPClient(httpClient(o.HTTPClient)),
+	}
+	if o.APIKey != "" {
+		options = append(options, messages.WithAPIKey(o.APIKey))
+	}
+	return &anthropic.Client{Options: options}
 }
 
-// foreign are the parameters of Chat Completions without a counterpart in Messages.
-var foreign = []string{
-	"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "reasoning_effort", "response_format", "seed", "stream_options", "top_logprobs", "user",
+// foreign are the parameters of Chat Completions without a counterpart in another form.
+var foreign = map[Wire][]string{
+	MessagesWire: {
+		"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "reasoning_effort", "response_format", "seed", "stream_options", "top_logprobs", "user",
+	},
+	ResponsesWire: {"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "response_format", "seed", "stop", "stream_options"},
 }
 
-// checkMessages refuses parameters that Messages does not have.
-func (o Options) checkMessages() error {
-	for _, name := range foreign {
+// checkParams refuses parameters that the form of requests does not have.
+func (o Options) checkParams() error {
+	for _, name := range foreign[o.Wire] {
 		if _, given := o.Params[name]; given {
-			return fmt.Errorf("%s in params of model %s has no counterpart in the Messages API; remove it, or set wire: chat", name, o.Model)
+			return fmt.Errorf("%s in params of model %s has no counterpart in the form of %s; remove it, or set wire: chat", name, o.Model, o.Wire)
 		}
 	}
 	return nil
@@ -67,12 +74,7 @@ func (c *Client) postMessages(ctx context.Context, req llm.Request, sent parts, 
 
 func (c *Client) newMessagesRequest(req llm.Request, sent parts) anthropic.MessageNewParams {
 	p := anthropic.MessageNewParams{Model: anthropic.Model(c.options.Model), MaxTokens: usualReply(c.options.Model)}
-	for i, m := range req.Messages {
-		for _, t := range req.Tools {
-			if i == 0 && t.Instead != "" && !sent.has(schemaPart) {
-				m.Content += "\n\n" + t.Instead
-			}
-		}
+	for _, m := range sentMessages(req, sent) {
 		if m.Role == llm.System && len(p.Messages) == 0 {
 			p.System = append(p.System, anthropic.TextBlockParam{Text: visibleText(m.Content)})
 			continue
@@ -87,10 +89,8 @@ func (c *Client) newMessagesRequest(req llm.Request, sent parts) anthropic.Messa
 		}
 		p.Messages = append(p.Messages, anthropic.MessageParam{Role: role, Content: blocks})
 	}
-	for _, t := range req.Tools {
-		if sent.has(toolsPart) && (t.Instead == "" || sent.has(schemaPart)) {
-			p.Tools = append(p.Tools, messagesTool(t))
-		}
+	for _, t := range sentTools(req, sent) {
+		p.Tools = append(p.Tools, messagesTool(t))
 	}
 	if f := req.Form; f != nil {
 		p.Tools = append(p.Tools, messagesTool(llm.Tool{Name: f.Name, Description: f.Description, Parameters: f.Schema}))
@@ -116,8 +116,8 @@ func (c *Client) messagesParams(p *anthropic.MessageNewParams) map[string]any {
 	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
 		if n, err := strconv.ParseInt(fmt.Sprint(extra[name]), 10, 64); err == nil {
 			p.MaxTokens = n
+			delete(extra, name)
 		}
-		delete(extra, name)
 	}
 	if stop, given := extra["stop"]; given {
 		if word, one := stop.(string); one {
@@ -232,11 +232,13 @@ func markCache(p *anthropic.MessageNewParams, least int, shared bool) {
 		p.System[n-1].CacheControl = mark
 	}
 	for i, m := range p.Messages {
-		if shared && i == 0 && kept(m.Content[0]) {
-			*m.Content[0].GetCacheControl() = mark
-			shared = false
+		rest := m.Content
+		if shared && i == 0 {
+			if rest = m.Content[1:]; kept(m.Content[0]) {
+				*m.Content[0].GetCacheControl() = mark
+			}
 		}
-		if !kept(m.Content) || i < len(p.Messages)-1 {
+		if !kept(rest) || i < len(p.Messages)-1 {
 			continue
 		}
 		if control := m.Content[len(m.Content)-1].GetCacheControl(); control != nil { // thoughts take no mark

@@ -311,7 +311,7 @@ func TestMessages_request(t *testing.T) {
 	}
 
 	_, err = openai.New(openai.Options{Wire: openai.MessagesWire, BaseURL: "https://a.test/v1", Model: "m", Params: map[string]any{"seed": 1}})
-	require.ErrorContains(t, err, "seed in params of model m has no counterpart in the Messages API; remove it, or set wire: chat")
+	require.ErrorContains(t, err, "seed in params of model m has no counterpart in the form of messages; remove it, or set wire: chat")
 }
 
 // The agents of a wave read what they share from the cache, though each has an end of its own.
@@ -326,5 +326,19 @@ func TestMessages_shared(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		require.Equal(t, i > 0, reply.Usage.CachedInputTokens > int64(len(shared)))
+	}
+}
+
+// A server gets the key that its backend names, and nothing of the environment.
+func TestMessages_environment(t *testing.T) {
+	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"} {
+		t.Setenv(name, "sk-of-another")
+	}
+	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+	client, w := serve(t, openai.Options{Wire: openai.MessagesWire}, rawFields(401, `{"type":"error","error":{"type":"authentication_error","message":"no key"}}`))
+	_, err := client.Generate(t.Context(), hello)
+	require.ErrorContains(t, err, "no key")
+	for name, values := range w.seen()[0].header {
+		require.NotContains(t, strings.Join(values, " "), "sk-of-another", name)
 	}
 }

@@ -22,21 +22,14 @@ import (
 
 func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewParams {
 	params := sdk.ChatCompletionNewParams{Model: c.options.Model}
-	for i, m := range req.Messages {
-		for _, t := range req.Tools {
-			if i == 0 && t.Instead != "" && !sent.has(schemaPart) {
-				m.Content += "\n\n" + t.Instead
-			}
-		}
+	for _, m := range sentMessages(req, sent) {
 		if c.options.ShortCallIDs {
 			m = withShortIDs(m)
 		}
 		params.Messages = append(params.Messages, requestMessage(m, sent))
 	}
-	for _, t := range req.Tools {
-		if sent.has(toolsPart) && (t.Instead == "" || sent.has(schemaPart)) {
-			params.Tools = append(params.Tools, toolParam(t))
-		}
+	for _, t := range sentTools(req, sent) {
+		params.Tools = append(params.Tools, toolParam(t))
 	}
 	extra := map[string]any{}
 	maps.Copy(extra, c.options.Params)
@@ -63,6 +56,27 @@ func (c *Client) newRequest(req llm.Request, sent parts) sdk.ChatCompletionNewPa
 		params.SetExtraFields(extra)
 	}
 	return params
+}
+
+// sentMessages returns the messages of a request. The first one has the words that stand for tools that are not sent.
+func sentMessages(req llm.Request, sent parts) []llm.Message {
+	all := slices.Clone(req.Messages)
+	for _, t := range req.Tools {
+		if len(all) > 0 && t.Instead != "" && !sent.has(schemaPart) {
+			all[0].Content += "\n\n" + t.Instead
+		}
+	}
+	return all
+}
+
+// sentTools returns the tools of a request that are sent.
+func sentTools(req llm.Request, sent parts) (tools []llm.Tool) {
+	for _, t := range req.Tools {
+		if sent.has(toolsPart) && (t.Instead == "" || sent.has(schemaPart)) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
 }
 
 // responseFormat requests a structured reply. The schema is not strict, because a strict schema

@@ -22,19 +22,6 @@ import (
 // reasoningField is the field of a message with its encrypted thoughts, which Responses wants back unchanged.
 const reasoningField = "reasoning_items"
 
-// unanswered are the parameters of Chat Completions without a counterpart in Responses.
-var unanswered = []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "response_format", "seed", "stop", "stream_options"}
-
-// checkResponses refuses parameters that Responses does not have.
-func (o Options) checkResponses() error {
-	for _, name := range unanswered {
-		if _, given := o.Params[name]; given {
-			return fmt.Errorf("%s in params of model %s has no counterpart in the Responses API; remove it, or set wire: chat", name, o.Model)
-		}
-	}
-	return nil
-}
-
 // postResponse sends one request in the form of Responses.
 func (c *Client) postResponse(ctx context.Context, req llm.Request, sent parts, options []option.RequestOption) error {
 	_, err := c.responses.New(ctx, c.newResponseRequest(req, sent), options...)
@@ -47,12 +34,7 @@ func (c *Client) newResponseRequest(req llm.Request, sent parts) responses.Respo
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
 	var items responses.ResponseInputParam
-	for i, m := range req.Messages {
-		for _, t := range req.Tools {
-			if i == 0 && t.Instead != "" && !sent.has(schemaPart) {
-				m.Content += "\n\n" + t.Instead
-			}
-		}
+	for _, m := range sentMessages(req, sent) {
 		if m.Role == llm.System && len(items) == 0 {
 			p.Instructions = param.NewOpt(strings.TrimPrefix(p.Instructions.Value+"\n\n"+m.Content, "\n\n"))
 			continue
@@ -60,10 +42,8 @@ func (c *Client) newResponseRequest(req llm.Request, sent parts) responses.Respo
 		items = append(items, inputItems(m, sent)...)
 	}
 	p.Input.OfInputItemList = items
-	for _, t := range req.Tools {
-		if sent.has(toolsPart) && (t.Instead == "" || sent.has(schemaPart)) {
-			p.Tools = append(p.Tools, responseTool(t))
-		}
+	for _, t := range sentTools(req, sent) {
+		p.Tools = append(p.Tools, responseTool(t))
 	}
 	extra := responseParams(c.options.Params, &p)
 	if f := req.Form; f != nil && sent.has(formPart) {

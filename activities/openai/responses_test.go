@@ -208,7 +208,7 @@ func TestResponses_ends(t *testing.T) {
 		})
 	}
 	_, err := openai.New(openai.Options{Wire: openai.ResponsesWire, BaseURL: "https://a.test/v1", Model: "m", Params: map[string]any{"stop": "x"}})
-	require.ErrorContains(t, err, "stop in params of model m has no counterpart in the Responses API; remove it, or set wire: chat")
+	require.ErrorContains(t, err, "stop in params of model m has no counterpart in the form of responses; remove it, or set wire: chat")
 }
 
 // A structured reply is asked for by its schema. Thoughts of one form are not sent in another.

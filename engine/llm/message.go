@@ -35,8 +35,8 @@ type Message struct {
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 
-	// Shared is the number of bytes at the beginning of Content that others are sent as well, so that a service's cache
-	// can keep them; 0 if nobody is.
+	// Shared is the length in bytes of the beginning of Content that other agents are sent as well, so that a service's
+	// cache can keep it; 0 without one.
 	Shared int `json:"shared,omitempty"`
 
 	// Images are shown after Content. Only User messages have them, because the API accepts

@@ -169,7 +169,7 @@ func (f *Follower) refreshActivities(ctx context.Context, news bool) {
 	}
 }
 
-// waitsAlone reports whether the team that asks a person does nothing else.
+// waitsAlone reports whether the team or the step that asks a person is all that the run waits for.
 func (f *Follower) waitsAlone(ctx context.Context) bool {
 	if len(f.run.Questions) == 0 || !f.run.Running() || len(f.run.Activities) > 0 {
 		return false

@@ -69,6 +69,9 @@ func (q Question) answerCommand(c *cli.CLI) string {
 	return "`" + c.CommandLine("approve", q.Workflow, q.QuestionID) + "` or `" + c.CommandLine("deny", q.Workflow, q.QuestionID) + "`"
 }
 
+// isChoice reports whether an option can be chosen at the terminal, which shows the question whole.
+func (q Question) isChoice() bool { return q.TakesOption() && q.Path == "" }
+
 // describeQuestion returns a question in one line, without the arguments of a call.
 func (q Question) describeQuestion() string {
 	asked := cli.Line(q.Text)

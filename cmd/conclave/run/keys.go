@@ -159,7 +159,7 @@ func (k *keyboard) take(typed string) (r Request) {
 			r = k.call
 		}
 		return r
-	case len(k.asked) > 0 && (k.asked[0].QuestionKind != coordination.AskApproval || k.asked[0].TakesOption()) && strings.HasPrefix(typed, "r"):
+	case len(k.asked) > 0 && (k.asked[0].QuestionKind != coordination.AskApproval || k.asked[0].isChoice()) && strings.HasPrefix(typed, "r"):
 		k.entry, k.message = replyEntry, nil
 		return k.takeText(typed[1:])
 	case len(k.asked) > 0 && k.asked[0].QuestionKind != coordination.AskQuestion && (typed == "a" || typed == "d"):
@@ -244,7 +244,7 @@ func (k *keyboard) promptLines() []string {
 		return k.callLines(width)
 	case k.help:
 		return strings.Split("  "+strings.ReplaceAll(ansi.Wordwrap(keyHelp, width-4, ""), "\n", "\n  "), "\n")
-	case len(k.asked) > 0 && (k.asked[0].QuestionKind == coordination.AskQuestion || k.asked[0].TakesOption()):
+	case len(k.asked) > 0 && (k.asked[0].QuestionKind == coordination.AskQuestion || k.asked[0].isChoice()):
 		return []string{"  " + cli.Line(k.asked[0].Agent) + " waits for you: press r to reply"}
 	case len(k.asked) > 0:
 		what := "it"

@@ -40,5 +40,5 @@ func TestWires(t *testing.T) {
 
 	refused := c.conclave("run", "--config", c.file("seed.yaml", strings.Replace(team, `"max_tokens": 900`, `"seed": 1`, 1)), "Which plan?")
 	require.Equal(t, 1, refused.code)
-	require.Contains(t, refused.stderr, "seed in params of model model-a has no counterpart in the Messages API")
+	require.Contains(t, refused.stderr, "seed in params of model model-a has no counterpart in the form of messages")
 }
