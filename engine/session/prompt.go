@@ -113,8 +113,8 @@ const maxTitle = 80
 // Title returns the name in one line.
 func (p Picture) Title() string { return text.Truncate(text.OneLine(p.Name), maxTitle) }
 
-// boundary stands in the user message where the part that all agents of a wave share ends. No text has it, because texts
-// have no NUL.
+// boundary stands in the user message where the part ends that all agents of a wave share, until it is taken out. Agents'
+// texts have no NUL; a query that has one is shared up to it.
 const boundary = "\x00"
 
 func (r *rules) buildPrompt() prompt {

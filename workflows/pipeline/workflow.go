@@ -325,7 +325,7 @@ func (p *run) continueAsNew() error {
 	in := p.in
 	in.ID = p.id
 	in.Continued = &acts.Saved{Core: p.core, Prepared: p.prepared, Recorded: p.recorded, Traced: p.traced, SecondsLeft: p.secondsLeft()}
-	return workflow.NewContinueAsNewError(p.ctx, Type, in) // a name: the worker has no names of functions
+	return workflow.NewContinueAsNewError(p.ctx, Type, in) // by name: the worker registers no function under its own
 }
 
 var verbs = []workflows.Verb[pipeline.Event]{

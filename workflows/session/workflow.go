@@ -256,7 +256,7 @@ func (s *session) continueAsNew() error {
 	in := s.in
 	in.SessionID, in.History = s.id, nil
 	in.Continued = s.savedState(s.ledger.last - len(s.ledger.events))
-	return workflow.NewContinueAsNewError(s.ctx, Type, in) // a name: the worker has no names of functions
+	return workflow.NewContinueAsNewError(s.ctx, Type, in) // by name: the worker registers no function under its own
 }
 
 // savedState returns the session for the next run. recorded is the number of the last event on record.
